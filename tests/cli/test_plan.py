@@ -24,7 +24,7 @@ def test_the_pilot_says_which_size_an_error_needs(folder):
     assert told["event"] == "plan"
     assert told["fits"] is True
     assert 300 < told["size"] < 1500
-    assert told["error"] == pytest.approx(0.05, rel=0.02)
+    assert 0.9 * 0.05 < told["error"] <= 0.05  # that of the size, which was measured
     assert told["route"] == "moments"
 
 

@@ -13,6 +13,10 @@ import pytest
 from mercer import GCWS, Hellinger, Nystroem, RandomFourier, RandomLaplace, SignCauchy
 from mercer.evaluation.cost import (
     CONJUGATE_GRADIENT_STEPS,
+    DESCENT_SWEEPS,
+    NEWTON_CG_PASSES,
+    NEWTON_CG_PASSES_COUPLED,
+    NEWTON_CG_PASSES_SEVERAL,
     DataShape,
     Line,
     MapSize,
@@ -96,7 +100,60 @@ def test_seconds_of_passes_and_newton_steps():
     plan = plan_fit(2000, 2, 3000, limit=10**10, outputs=1)
     last = steps_of(plan, few, wide, TIMINGS, 1)[-1]
     assert (plan.route, last.name) == ("newton-cg", "Newton-CG pass")
-    assert last.seconds == pytest.approx(2000 * 10 * (0.75 * 37 + 0.25 * 41))
+    # in the basis of 2,000 rows
+    assert last.seconds == pytest.approx(2000 * 2000 / 300 * (0.88 * 37 + 0.12 * 41))
+    many = DataShape(5000, 2, None, "float64")
+    plan = plan_fit(5000, 2, 3000, limit=10**10, outputs=1)
+    last = steps_of(plan, many, wide, TIMINGS, 1)[-1]
+    assert last.seconds == pytest.approx(5000 * 10 * (0.88 * 37 + 0.12 * 41))
+
+
+@pytest.mark.parametrize(
+    ("loss", "outputs", "passes"),
+    [
+        ("logistic", 1, NEWTON_CG_PASSES),
+        ("squared_hinge", 5, NEWTON_CG_PASSES_SEVERAL),
+        ("log_loss", 5, NEWTON_CG_PASSES_COUPLED),
+        ("log_loss", 1, NEWTON_CG_PASSES),
+    ],
+)
+def test_passes_of_newtons_method_that_are_assumed_follow_the_outputs(loss, outputs, passes):
+    """About 2,000 passes of all outputs were assumed for all of them: 29 min for 8."""
+    plan = plan_fit(ROWS.rows, ROWS.columns, 300, limit=10**9, outputs=outputs, loss=loss)
+    assert steps_of(plan, ROWS, SIZE, TIMINGS, outputs, loss)[-1].times == passes
+    assert passes < 2000
+
+
+def test_sweeps_over_codes_cost_their_line_and_hold_a_few_arrays_of_coefficients():
+    codes = replace(
+        SIZE, columns=30_000, stored=600.0, form="coded", dense_gram=False, one_hot=True
+    )
+    timings = replace(TIMINGS, sweeps=Line(3.0, 2.0))
+    plan = plan_fit(ROWS.rows, 10, 30_000, limit=10**9)
+    assert plan.route == "passes"
+    last = steps_of(plan, ROWS, codes, timings, 1)[-1]
+    assert (last.name, last.times) == ("sweep of coordinate descent", DESCENT_SWEEPS)
+    assert last.seconds == 100 * 3 + 2 * 20_000 * 2  # of 300 columns and numbers
+    one, several = (peak_bytes(plan, ROWS, codes, 1, outputs) for outputs in (1, 5))
+    # groups of 16 outputs; eight arrays of targets
+    assert several - one == 30_000 * (15 * 32 + 4 * 8 * 3) + 20_000 * 4 * 8 * 8
+    preconditioned = peak_bytes(plan, ROWS, replace(codes, one_hot=False), 1, 1)
+    assert preconditioned > one + 10**8  # eigenvectors of a sample
+
+
+def test_a_preconditioner_that_memory_limits_is_one_of_fewer_rows():
+    wide = MapSize(4096, SIZE.cost, 0.0, 16.0, "coded", dense_gram=False)
+    seconds = []
+    for limit in (5 * 10**7, 10**12):
+        plan = replace(plan_fit(5000, 2, 4096, limit=10**6), limit=limit)
+        steps = steps_of(plan, DataShape(5000, 2, None, "float64"), wide, TIMINGS, 1)
+        seconds.append(next(step.seconds for step in steps if step.name == "preconditioner"))
+    few, many = 508, 2048  # rows
+    moments = 5000 * 23 * (16 / 300) ** 2 + 19 * (4096 / 300) ** 2 * 10
+    for m, found in zip((few, many), seconds, strict=True):
+        assert found == pytest.approx(
+            moments * m**2 / (5000 * 4096) + 47 * m**2 + 53 * m**3, rel=0.01
+        )
 
 
 def test_bytes_of_newton_folds_are_those_of_their_models():
@@ -178,6 +235,7 @@ def test_all_that_steps_need_is_timed(feature_map, density):
         assert min(line.fixed, line.per_row) >= 0 < line(1000)
     rates = (found.start, found.products, found.gradients, found.images, found.factor)
     assert min(rates) > 0 and max(rates) < 1
+    assert (found.sweeps(1000) > 0) == size.one_hot == isinstance(feature_map, GCWS)
     assert min(found.eigenvectors) >= 0 < max(found.eigenvectors)
 
 

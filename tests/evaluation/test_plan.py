@@ -293,6 +293,46 @@ def test_seconds_grow_with_rows_and_bytes_do_not():
     assert small.block_rows == grid(1024, 8).rows
 
 
+def test_the_estimate_says_which_rows_and_features_are_in_memory(tmp_path):
+    X = np.random.default_rng(0).random((3000, 5)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", X)
+    in_memory, from_file = (
+        quick(X, RandomFourier(64)),
+        quick(tmp_path / "rows.npy", RandomFourier(64)),
+    )
+    assert (in_memory.row_bytes, from_file.row_bytes) == (X.nbytes, 0)
+    assert re.search(
+        r"  memory        about [\d.]+ MB beside the rows, 60 kB$", str(in_memory), re.M
+    )
+    assert re.search(
+        r"  memory        about .*; rows are read in blocks of 3,000$", str(from_file), re.M
+    )
+    assert quick((1000, 50, 0.1), GCWS(16)).row_bytes == 1000 * 5 * (8 + 4)
+    assert not in_memory.keeps_features
+    few, many = (
+        quick((10_000, 5), RandomFourier(64), loss="logistic", max_memory=memory)
+        for memory in ("100MB", "1MB")
+    )
+    assert (few.keeps_features, many.keeps_features) == (True, False)
+    assert "; features of all rows stay in memory\n" in str(few)
+
+
+def test_codes_in_memory_are_planned_with_sweeps_and_not_with_a_preconditioner():
+    found = quick((5000, 50), GCWS(64), max_memory="1GB")
+    assert (found.route, found.features) == ("passes", 64 * 256)
+    assert [step.name for step in found.steps][-1] == "sweep of coordinate descent"
+    assert found.bytes < 20e6  # a sample of rows and its eigenvectors would be 400 MB
+    more_rows = quick((20_000, 50), GCWS(64), max_memory="1GB")
+    assert [step.name for step in more_rows.steps][-2:] == [
+        "preconditioner",
+        "conjugate gradient step",
+    ]
+    newton = quick((5000, 50), GCWS(64), loss="logistic", max_memory="1GB")
+    assert [step.name for step in newton.steps][-1] == "sweep of coordinate descent"
+    coupled = quick((5000, 50), GCWS(64), loss="log_loss", outputs=3, max_memory="1GB")
+    assert [step.name for step in coupled.steps][-1] == "Newton-CG pass"
+
+
 def test_planning_leaves_the_map_alone():
     X = np.random.default_rng(0).random((50, 4))
     fitted = RandomFourier(32, random_state=0).fit(X)

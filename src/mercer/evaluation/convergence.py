@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.kernel_error import PairErrors, draw_pairs, measure
-from mercer.maps.base import Map, Rate
+from mercer._typing import Array
+from mercer.evaluation.kernel_error import PairErrors, Pairs, draw_pairs, kernel_values, measure
+from mercer.kernels import Kernel
+from mercer.maps.base import Map, Rate, names_of_statistics
 from mercer.maps.compose import Composed
 
 _DRAWS = 4  # of each pilot
+_VERIFYING_DRAWS = 8, 64  # of each pilot of a size that may be recommended, at least and at most
+_VERIFYING_WORK = 2**29  # multiply-adds of a pilot, at most: a tenth of a second or less
+_ROUNDS = 8  # of such sizes
+_NEAR = 1.08  # ratio of sizes that are not told apart
+_SLOPES = -2.0, -0.25  # limits of a slope between two sizes
+_PILOT_ROWS = 400  # that pairs of random pilots are drawn from, at most
+_PILOT_PAIRS = 5000  # at most
+_FEATURE_WORK = 32  # multiply-adds that a feature counts for at least: 2^24 of them in memory
+_FIRST_SIZES = 8  # of a deterministic map, which are tried one after the other
 _LARGEST = 2**16  # the largest size of a deterministic map that is tried
 _STEEPEST = -0.75  # limit of a slope that was measured on three sizes
 _SMALLEST = 16  # size of a pilot: fewer features, odd ones of pairs among them, follow no law
@@ -36,7 +46,10 @@ class Law:
         Bias and rounding, which remain with any number of features.
     end : int or None
     sizes, errors : tuple
-        Pilots, and the fitted map itself, that the constant was fitted to.
+        Pilots, and the fitted map itself; root mean squares over draws.
+    margin : float
+        Share that is added to the error of a size where a size for an error is looked up: that of
+        its standard error at least.
     """
 
     size_parameter: str
@@ -46,45 +59,57 @@ class Law:
     end: int | None
     sizes: tuple[int, ...]
     errors: tuple[float, ...]
+    margin: float = 0.0
 
     def error(self, size: int) -> float:
         """Return the relative error at a size."""
         if self.end is not None and size >= self.end:
             return self.floor
-        at = size if self.end is None else size / (1 - size / self.end)
-        return math.hypot(self.floor, self.constant * at**self.slope)
+        return math.hypot(self.floor, self.constant * self.position(size) ** self.slope)
 
     def size_for(self, error: float) -> int | None:
-        """Return the smallest size of at most this error, from the smallest pilot on, or None."""
-        at = self._size(error)
-        if at is None or (self.end is None and at > _MOST):
-            return None
-        if self.end is not None:
-            at = at / (1 + at / self.end)
-        least = max(min(self.sizes, default=1), math.ceil(at))
-        return least if self.end is None else min(least, self.end)
+        """Return the smallest size of at most this error, from the smallest pilot on, or None.
 
-    def below(self, error: float) -> int | None:
-        """Return the size for this error where it is below all pilots; None otherwise."""
-        at = self._size(error)
-        smallest = min(self.sizes, default=1)
-        if at is None or smallest <= _SMALLEST or at >= smallest:
+        It is even: features come in pairs.
+        """
+        target = self.sampling_error(error)
+        at = math.inf if target is None else self.invert(target)
+        if target is None or (self.end is None and at > _MOST):
             return None
-        return max(_SMALLEST, math.ceil(at))
+        return max(self.size_at(at), min(self.sizes, default=1))
+
+    def sampling_error(self, error: float) -> float | None:
+        """Return what the floor leaves of an error; None where that is nothing."""
+        if error <= self.floor:
+            return None
+        return (error * math.sqrt(1 - (self.floor / error) ** 2)) or None
+
+    def position(self, size: int) -> float:
+        """Return the size that errors are a power of: m, or m/(1 - m/end)."""
+        return float(size) if self.end is None else size / (1 - size / self.end)
+
+    def invert(self, target: float) -> float:
+        """Return the position of a sampling error."""
+        power = math.log(target / (1 + self.margin) / self.constant) / self.slope
+        return math.exp(min(power, 700.0))
+
+    def size_at(self, position: float) -> int:
+        """Return the first size at or after a position, an even one unless sizes end."""
+        position *= 1 - 1e-9  # of rounding
+        if self.end is None:
+            return 2 * math.ceil(min(position, 2.0 * _MOST) / 2)
+        return min(math.ceil(position / (1 + position / self.end)), self.end)
+
+    def through(self, size: int, sampling: float, margin: float) -> Law:
+        """Return the law with this sampling error at a size, and another margin."""
+        constant = sampling / self.position(size) ** self.slope
+        return replace(self, constant=constant, margin=margin)
 
     def why_not(self, error: float) -> str:
         """Explain why no size has this error."""
         if error > self.floor:
             return f"it would take more than {_MOST:,}"
         return f"bias and rounding alone are {100 * self.floor:.3g}%"
-
-    def _size(self, error: float) -> float | None:
-        """Invert the law; None where the error is not above the floor."""
-        if error <= self.floor:
-            return None
-        left = error * math.sqrt(1 - (self.floor / error) ** 2)
-        power = math.log(left / self.constant) / self.slope if left > 0 else math.inf
-        return math.exp(min(power, 700.0))
 
 
 @dataclass(frozen=True)
@@ -139,49 +164,114 @@ def measure_convergence(
 ) -> Law | Table | None:
     """Measure how the error of a fitted map falls with its size; None where it has no size.
 
-    Pilots are fitted to half of the rows and measured on pairs of the other half, which no
-    landmarks are from. Random maps have pilots at a quarter and half of their size, four draws of
-    each, and a law of known slope; where that is a bound, the slope is measured. Deterministic maps
-    are tried at sizes that double until the wanted error or the largest size is reached, then by
-    bisection.
+    Random maps have pilots at a quarter and half of their size and a law of known slope; where
+    that is a bound, the slope is measured. For a wanted error, the size that the law has for it
+    and those near it are measured as well. Deterministic maps are tried at the first sizes one
+    after the other, then at sizes that double until the wanted error or the largest size is
+    reached, then by bisection.
     """
-    rate, size_parameter, size = fitted.rate, str(fitted.size_parameter), fitted_size(fitted)
+    rate, size = fitted.rate, fitted_size(fitted)
     if rate is None or size is None:
         return None
-    seen, unseen = (rows[::2], rows[1::2]) if rows.shape[0] >= 4 else (rows, rows)
-    pairs = draw_pairs(unseen.shape[0], len(measured.exact), seed)
-
-    @cache
-    def pilot(n: int, draw: int) -> PairErrors:
-        return measure(with_seed(fitted.with_size(n), seed + draw).fit(seen), unseen, pairs)
-
+    pilots = _Pilots(fitted, rows, len(measured.exact), seed)
     end = rows.shape[1] if isinstance(rate, Rate) and rate.ends else None
     small = max(1, size // 4)
     sizes = tuple(n for n in (small, max(small + 1, size // 2)) if end is None or n < end)
     if not isinstance(rate, Rate) or not sizes:
-        return _tabulate(size_parameter, size, measured, pilot, wanted)
-    law = _fit_law(rate, size_parameter, sizes, (size, measured), pilot, end)
-    low = None if wanted is None else law.below(wanted)
-    if low is None:
-        return law
-    return _fit_law(
-        rate, size_parameter, (low, 2 * low), (size, measured), pilot, end, pilots_only=True
-    )
+        return _tabulate(size, measured, pilots, wanted)
+    law, squared = _fit_law(rate, sizes, (size, measured), pilots, end)
+    return law if wanted is None else _verify(law, pilots, squared, wanted)
+
+
+class _Pilots:
+    """Errors of maps of other sizes and seeds, over the same pairs of rows.
+
+    They are fitted to half of the rows and measured on pairs of the other half, which no landmarks
+    are from. Maps without seeds and statistics are measured on all rows, as the map itself is.
+
+    Parameters
+    ----------
+    fitted : Map
+    rows : array or CSR matrix
+    pairs : int
+    seed : int
+    """
+
+    def __init__(self, fitted: Map, rows: Any, pairs: int, seed: int) -> None:
+        self.fitted, self.seed = fitted, seed
+        self.size_parameter = str(fitted.size_parameter)
+        self.random = bool(_seed_parameters(fitted))
+        self.seen = self.unseen = rows
+        if rows.shape[0] >= 4 and (self.random or names_of_statistics(fitted)):
+            self.seen, self.unseen = rows[::2], rows[1::2]
+        if self.random:
+            self.unseen = self.unseen[:: max(1, -(-self.unseen.shape[0] // _PILOT_ROWS))]
+            pairs = min(pairs, _PILOT_PAIRS)
+        self.pairs = draw_pairs(self.unseen.shape[0], pairs, seed)
+        self._exact: list[tuple[Kernel, Array]] = []
+        self._errors: dict[tuple[int, int], PairErrors] = {}
+
+    @property
+    def affordable(self) -> int:
+        """The largest size that is measured for a wanted error."""
+        d, size = self.fitted.n_features_in_, max(fitted_size(self.fitted) or 1, 1)
+        transform = self.fitted.tile_transform_
+        each = max(transform.cost(d).flops, _FEATURE_WORK * transform.columns(d)) / size
+        return int(_VERIFYING_WORK / (each * self.unseen.shape[0]))
+
+    def root_mean_square(
+        self, size: int, squared: Callable[[PairErrors], float], wanted: float | None
+    ) -> tuple[float, float]:
+        """Return the root mean square error at a size over draws, and its relative standard error.
+
+        There are more draws of smaller maps: a few landmarks seldom miss a cluster of rows. They
+        end where the mean is above the wanted error whatever the others are.
+        """
+        draws = 1
+        if self.random:
+            least, most = _VERIFYING_DRAWS
+            draws = _DRAWS if wanted is None else min(max(self.affordable // size, least), most)
+        limit = math.inf if wanted is None else draws * wanted**2
+        squares: list[float] = []
+        while len(squares) < draws and sum(squares) <= limit:
+            squares.append(squared(self(size, len(squares))))
+        mean = float(np.mean(squares))
+        if len(squares) < 2 or not mean:
+            return math.sqrt(mean), 0.0
+        spread = float(np.std(squares, ddof=1)) / mean / math.sqrt(len(squares))
+        return math.sqrt(mean), spread / 2
+
+    def __call__(self, size: int, draw: int) -> PairErrors:
+        """Return the errors of a map of this size, with a seed for each draw."""
+        if (size, draw) not in self._errors:
+            pilot = with_seed(self.fitted.with_size(size), self.seed + draw).fit(self.seen)
+            self._errors[size, draw] = measure(
+                pilot, self.unseen, self.pairs, values=self._kernel_values
+            )
+        return self._errors[size, draw]
+
+    def _kernel_values(self, kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
+        """Return k(x, z) for each pair: the last ones for the same kernel."""
+        for known, values in self._exact:
+            if known == kernel:
+                return values
+        values = kernel_values(kernel, rows, pairs)
+        self._exact = [(kernel, values), *self._exact[:1]]  # of the map, and its limit
+        return values
 
 
 def _fit_law(
     rate: Rate,
-    size_parameter: str,
     sizes: tuple[int, ...],
     own: tuple[int, PairErrors],
-    pilot: Callable[[int, int], PairErrors],
+    pilot: _Pilots,
     end: int | None,
-    *,
-    pilots_only: bool = False,
-) -> Law:
-    """Fit the law to pilots of one or two sizes, four draws each, and to the map itself."""
+) -> tuple[Law, Callable[[PairErrors], float]]:
+    """Fit the law to pilots of one or two sizes, four draws each, and to the map itself.
+
+    Returns it with the function that squares errors which fall with the size.
+    """
     size, measured = own
-    pilots_only = pilots_only or size == end  # where all that is left of the error is rounding
     pilots = [[pilot(n, draw) for draw in range(_DRAWS)] for n in sizes]
     bias = measured.part(measured.bias)
     if bias is None:  # errors of independent draws have nothing in common but the bias
@@ -196,7 +286,7 @@ def _fit_law(
         return max(float(errors.part(errors.errors) or 0.0) ** 2 - bias**2, 1e-300)
 
     squares = [float(np.mean([squared(errors) for errors in draws])) for draws in pilots]
-    if not pilots_only:
+    if size != end:  # where all that is left of the error is rounding
         sizes, squares = (*sizes, size), [*squares, squared(measured)]
     x = np.log([n if end is None else n / max(1 - n / end, 1e-9) for n in sizes])
     y = np.log(squares) / 2
@@ -207,38 +297,113 @@ def _fit_law(
     constant = math.exp(float(np.mean(y - slope * x)))
     floor = math.hypot(bias, measured.part(measured.rounding) or 0.0)
     errors = tuple(math.sqrt(square) for square in squares)
-    return Law(size_parameter, slope, constant, floor, end, sizes, errors)
+    return Law(pilot.size_parameter, slope, constant, floor, end, sizes, errors), squared
 
 
-def _tabulate(
-    size_parameter: str,
-    size: int,
-    measured: PairErrors,
-    pilot: Callable[[int, int], PairErrors],
-    wanted: float | None,
-) -> Table:
-    """Measure the errors of a deterministic map; search the smallest size for the wanted one."""
-    table = {size: float(measured.part(measured.errors) or 0.0)}
+def _verify(
+    law: Law, pilots: _Pilots, squared: Callable[[PairErrors], float], wanted: float
+) -> Law:
+    """Measure sizes near that of a law until one has the wanted error and none a little below.
+
+    A size has it where the root mean square over draws and its standard error are within it.
+    Returns the law through the smallest such size, with the slope to the next smaller one that was
+    measured; through the largest that is affordable where none of them has the error.
+    """
+    target = law.sampling_error(wanted)
+    if target is None:
+        return law
+    found: dict[int, tuple[float, float]] = {}  # sampling error and its standard error
+
+    def upper(n: int) -> float:
+        return found[n][0] * (1 + found[n][1])
+
+    largest = max(pilots.affordable, _SMALLEST) // 2 * 2
+    if law.end is not None:
+        largest = min(largest, law.end - 1)
+    least = min(_SMALLEST, *law.sizes)
+    low = high = None
+    for _ in range(_ROUNDS):
+        if low is not None and high is not None and high <= max(_NEAR**2 * low, low + 2):
+            break
+        n = _next_size(law, upper, target, low, high)
+        n = max(least, min(n, largest))
+        if n in found:
+            break
+        found[n] = pilots.root_mean_square(n, squared, target)
+        high = min((size for size in found if upper(size) <= target), default=None)
+        low = max((size for size in found if size < (high or math.inf)), default=None)
+    known = dict(zip(law.sizes, law.errors, strict=True)) | {n: e for n, (e, _) in found.items()}
+    sizes = tuple(sorted(known))
+    law = replace(law, sizes=sizes, errors=tuple(known[n] for n in sizes))
+    if high is None:
+        return law if low is None else law.through(low, found[low][0], found[low][1])
+    if low is not None:
+        law = replace(law, slope=_slope(law, (low, upper(low)), (high, upper(high))))
+    return law.through(high, found[high][0], target / found[high][0] - 1)
+
+
+def _next_size(
+    law: Law, upper: Callable[[int], float], target: float, low: int | None, high: int | None
+) -> int:
+    """Return the size to measure next, for the largest one that is too small and the smallest not.
+
+    That of the law at first, then along its slope, then along that between the two.
+    """
+    if low is None and high is None:
+        return law.size_at(law.invert(target))
+    slope = law.slope
+    if low is not None and high is not None:
+        slope = _slope(law, (low, upper(low)), (high, upper(high)))
+    nearest = high if low is None else low
+    assert nearest is not None
+    n = law.size_at(law.position(nearest) * (target / upper(nearest)) ** (1 / slope))
+    if low is not None:
+        n = max(n, low + 1, round(_NEAR * low))
+    if high is not None:
+        n = min(n, high - 1, round(high / _NEAR))
+    return n if law.end is not None else n + n % 2
+
+
+def _slope(law: Law, low: tuple[int, float], high: tuple[int, float]) -> float:
+    """Return the slope of errors between two sizes, within limits."""
+    rise = math.log(high[1] / low[1]) / math.log(law.position(high[0]) / law.position(low[0]))
+    return min(max(rise, _SLOPES[0]), _SLOPES[1])
+
+
+def _tabulate(size: int, measured: PairErrors, pilots: _Pilots, wanted: float | None) -> Table:
+    """Measure the errors of a deterministic map; search the smallest size for the wanted one.
+
+    Landmarks are random: their errors are root mean squares of several draws, plus the standard
+    error.
+    """
+    table: dict[int, float] = {}
+    if not pilots.random:
+        table[size] = float(measured.part(measured.errors) or 0.0)
+
+    def squared(errors: PairErrors) -> float:
+        return float(errors.part(errors.errors) or 0.0) ** 2
 
     def error(n: int) -> float:
         """Return the error at a size; infinity where the map refuses it: too many landmarks."""
         if n not in table:
             try:
-                errors = pilot(n, 0)
+                mean, standard_error = pilots.root_mean_square(n, squared, wanted)
             except ValueError:
                 return math.inf
-            table[n] = float(errors.part(errors.errors) or 0.0)
+            table[n] = mean * (1 + standard_error)
         return table[n]
 
     if wanted is None:
-        for n in {max(1, size // 4), max(1, size // 2)} - {size}:
-            pilot(n, 0)  # raises where the map refuses the size
+        for n in {max(1, size // 4), max(1, size // 2), size}:
+            pilots(n, 0)  # raises where the map refuses the size
             error(n)
     else:
-        low, high = 0, 1
+        # errors of few terms may rise from one size to the next
+        high = next((n for n in range(1, _FIRST_SIZES) if error(n) <= wanted), _FIRST_SIZES)
+        low = high - 1
         while error(high) > wanted and high < _LARGEST:
             low, high = high, 2 * high
-            if error(high) == math.inf:
+            if error(high) in (math.inf, error(low)):  # no more landmarks than rows
                 break
         while error(high) <= wanted and high - low > 1:
             middle = (low + high) // 2
@@ -247,10 +412,14 @@ def _tabulate(
             else:
                 low = middle
     sizes = tuple(sorted(table))
-    return Table(size_parameter, sizes, tuple(table[n] for n in sizes))
+    return Table(pilots.size_parameter, sizes, tuple(table[n] for n in sizes))
 
 
 def with_seed(unfitted: Map, seed: int) -> Map:
     """Set random_state; parts of a composition get this seed and those after it."""
-    names = [name for name in unfitted.get_params() if name.split("__")[-1] == "random_state"]
+    names = _seed_parameters(unfitted)
     return unfitted.set_params(**{name: seed + i for i, name in enumerate(names)})
+
+
+def _seed_parameters(feature_map: Map) -> list[str]:
+    return [name for name in feature_map.get_params() if name.split("__")[-1] == "random_state"]

@@ -19,6 +19,8 @@ from mercer.rng import Rng
 
 Pairs = tuple[Array, Array]
 
+_MATRIX_PRODUCTS = 32  # of a product of matrices, which take as long as one of two gathered rows
+
 
 class ZeroKernelError(ValueError):
     """Exact kernel that is 0 for every pair, so that no error can be relative to it."""
@@ -96,17 +98,22 @@ def draw_pairs(n: int, count: int, seed: int) -> Pairs:
 
 
 def measure(
-    fitted: Map, rows: Any, pairs: Pairs, *, keep_features: bool | None = None
+    fitted: Map,
+    rows: Any,
+    pairs: Pairs,
+    *,
+    keep_features: bool | None = None,
+    values: Callable[[Kernel, Any, Pairs], Array] | None = None,
 ) -> PairErrors:
     """Measure the errors of a fitted map over pairs of validated rows.
 
-    keep_features: as in ``inner_products``.
+    keep_features: as in ``inner_products``. values: in place of ``kernel_values``.
     """
-    kernel, limit = fitted.kernel_, fitted.limit_
-    exact = kernel_values(kernel, rows, pairs)
+    kernel, limit, values = fitted.kernel_, fitted.limit_, values or kernel_values
+    exact = values(kernel, rows, pairs)
     expected = exact if limit == kernel else None
     if expected is None and limit is not None:
-        expected = kernel_values(limit, rows, pairs)
+        expected = values(limit, rows, pairs)
 
     def features(rows: Any) -> Any:
         return block_to_host(fitted._transform_block(to_current_device(rows)))
@@ -167,12 +174,18 @@ def inner_products(
     """Return <phi(x), phi(z)> for each pair, summed in float64.
 
     keep_features: whether to compute the features of all rows once, instead of those of each
-    batch of pairs; None chooses by their bytes.
+    batch of pairs; None chooses by their bytes. Dense features of few rows have all products
+    computed as a matrix.
     """
     i, j = pairs
-    row = as_block(matrix(features(rows[:1]))).nbytes + 8 * rows.shape[1]
+    first = matrix(features(rows[:1]))
+    row = as_block(first).nbytes + 8 * rows.shape[1]
     parts = []
     with one_blas_thread():
+        few = rows.shape[0] ** 2 <= _MATRIX_PRODUCTS * len(i)
+        if keep_features is None and few and not is_csr(first):
+            Z = np.asarray(matrix(features(rows)), np.float64)
+            return np.asarray((Z @ Z.T)[i, j])
         if keep_features is None:
             keep_features = fits_in_cache(row * rows.shape[0])
         kept = matrix(features(rows)) if keep_features else None

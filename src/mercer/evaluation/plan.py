@@ -24,6 +24,7 @@ from mercer.evaluation.cost import (
     Step,
     Timings,
     block_rows,
+    is_kept,
     measure_timings,
     peak_bytes,
     predict_seconds,
@@ -104,6 +105,10 @@ class CostEstimate(Plan):
     tile_rows, block_rows : int
     bytes : int
         Peak memory beyond that of the process, rows in memory not counted.
+    row_bytes : int
+        Bytes of the rows, where the source has them in memory; 0 where they are read in blocks.
+    keeps_features : bool
+        Whether the features of all rows stay in memory between passes.
     steps : tuple of Step
         Steps of the fit, with seconds.
     predict_seconds : float
@@ -125,6 +130,8 @@ class CostEstimate(Plan):
     tile_rows: int
     block_rows: int
     bytes: int
+    row_bytes: int
+    keeps_features: bool
     steps: tuple[Step, ...]
     predict_seconds: float
     timings: Timings
@@ -151,7 +158,7 @@ class CostEstimate(Plan):
             "columns": SCALED if self.scaled else None,
             "route": f"{ROUTES[self.route].method}; passes: {', '.join(self.passes)}",
             "tiles": f"{self.tile_rows:,} rows, in blocks of {self.block_rows:,}",
-            "memory": f"about {format_bytes(self.bytes)} beside the rows",
+            "memory": self._describe_memory(),
             "fit": f"about {_time(self.seconds)}: {', '.join(map(_describe_step, shown))}",
             "routes": self._compare_routes(),
             "predict": f"about {_time(self.predict_seconds)} for a million rows",
@@ -171,6 +178,14 @@ class CostEstimate(Plan):
                 *(f"  falls short   {sentence}" for sentence in self.shortfalls),
             ]
         )
+
+    def _describe_memory(self) -> str:
+        """Return the peak memory, and which rows and features are in memory."""
+        rows = f" beside the rows, {format_bytes(self.row_bytes)}"
+        if not self.row_bytes:
+            rows = f"; rows are read in blocks of {self.block_rows:,}"
+        kept = "; features of all rows stay in memory" if self.keeps_features else ""
+        return f"about {format_bytes(self.bytes)}{rows}{kept}"
 
     def _compare_routes(self) -> str:
         """Return a table: seconds and memory of each route, the chosen one first."""
@@ -350,6 +365,8 @@ class _Estimator:
             tile_rows=rows_of_tile(shape, widths),
             block_rows=min(shape.rows, block_rows(shape, widths)),
             bytes=self._bytes(route, widths),
+            row_bytes=shape.bytes if shape.kind == "array" else 0,
+            keeps_features=route.route == "gram" or is_kept(route, shape, widths, self.outputs),
             steps=self._steps(route, widths),
             predict_seconds=predict_seconds(shape, widths, self.timings),
             timings=self.timings,
@@ -367,10 +384,10 @@ class _Estimator:
         )
 
     def _steps(self, plan: Plan, widths: MapSize) -> tuple[Step, ...]:
-        return steps_of(plan, self.shape, widths, self.timings, self.outputs)
+        return steps_of(plan, self.shape, widths, self.timings, self.outputs, self.loss)
 
     def _bytes(self, plan: Plan, widths: MapSize) -> int:
-        return peak_bytes(plan, self.shape, widths, max_threads(), self.outputs)
+        return peak_bytes(plan, self.shape, widths, max_threads(), self.outputs, self.loss)
 
 
 def _total_seconds(steps: tuple[Step, ...]) -> float:

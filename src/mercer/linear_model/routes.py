@@ -84,7 +84,7 @@ _TIMED_COLUMNS = 768
 _QUICK_FEATURES = 1024  # whose normal equations take less than a second, whatever a row is
 # Errors of scores by coordinate descent: of classes, which float32 resolves, and of numbers.
 _CLASS_TOLERANCE, _NUMBER_TOLERANCE = 1e-5, 1e-7
-_GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
+GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
 
 ALPHA_METHODS = {
@@ -685,7 +685,7 @@ class GramRoute(Route):
             and problem.alpha_method in (None, "loo", "gcv", "evidence")
             and problem.rows is not None
             and problem.rows < problem.features
-            and problem.rows <= _GRAM_ROWS
+            and problem.rows <= GRAM_ROWS
         )
 
     def memory(self, problem: Problem) -> int:
@@ -960,7 +960,7 @@ class NewtonCGRoute(Route):
     def _has_few_rows(self, model: Any) -> bool:
         """Return whether dense rows are so few that their Gram matrix is decomposed first."""
         plan = model.plan_
-        if plan.rows is None or not plan.rows < plan.features or plan.rows > _GRAM_ROWS:
+        if plan.rows is None or not plan.rows < plan.features or plan.rows > GRAM_ROWS:
             return False
         problem = Problem(plan.rows, plan.columns, plan.features, plan.limit)
         row = measure_row(model.feature_map_)

@@ -6,6 +6,8 @@ It is a kernel itself, so that its diagonal x P(x)^2 bounds it.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from mercer._typing import Array
@@ -61,10 +63,11 @@ def zolotarev_poles(low: float, high: float, n: int) -> Array:
     return high * ellipj((2 * j - 1) * quarter / (2 * n), 1 - ratio)[2]
 
 
+@cache
 def minimax_poles(n: int) -> Array:
     """Return the n poles, rising, that minimize the absolute error max x P(x)^2 on [0, 1].
 
-    sqrt(x) |P(x)| takes its maximum n + 1 times.
+    sqrt(x) |P(x)| takes its maximum n + 1 times. The array is read-only.
     """
     from scipy.optimize import least_squares
 
@@ -74,7 +77,9 @@ def minimax_poles(n: int) -> Array:
     initial = -np.log(_initial_poles(n))[::-1]  # rising
     gaps = np.diff(initial, prepend=0.0)
     solution = least_squares(spread, np.log(gaps), xtol=1e-15, ftol=1e-15, gtol=1e-15)
-    return np.exp(-np.cumsum(np.exp(solution.x)))[::-1]
+    poles: Array = np.exp(-np.cumsum(np.exp(solution.x)))[::-1]
+    poles.flags.writeable = False
+    return poles
 
 
 def fit_poles(x: Array, h: Array, n: int) -> Array:

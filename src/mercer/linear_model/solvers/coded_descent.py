@@ -166,22 +166,11 @@ class CodedDescent:
         """Descend until tol is reached, steps no longer halve the change, or is_worse says so."""
         slowness, strength = self._slowness(alpha, strength), max(alpha, strength)
         t = self.Y.shape[1]
-        width = 1 if t == 1 else _OUTPUTS
-        parts = [
-            _Outputs(self, k, group, width, alpha, strength, start, kind)
-            for k, group in enumerate(row_slices(t, width))
-        ]
+        parts = self._groups(alpha, strength, start, kind)
         check = sweeps + _CHECKED_FROM * slowness + _CHECKED
-        cost = Cost(2.0 * self.block.codes.shape[1] * width, 0.0)
         least, halved = np.inf, sweeps
         while True:
-            keys = Rng(0).words(f"sweep {sweeps}", 0, len(self.rows))
-            order = self.rows[np.argsort(keys, kind="stable")]
-
-            def work(part: _Outputs, order: Array = order) -> None:
-                part.step(order)
-
-            for_each(work, parts, cost, len(order))
+            self._sweep(parts, sweeps)
             sweeps += 1
             change = slowness * np.concatenate([part.change for part in parts])[:t]
             if change.max() <= least / 2:
@@ -204,6 +193,30 @@ class CodedDescent:
                 if is_worse(found):
                     return replace(found, ended=True)
                 check = sweeps + 2 * _CHECKED
+
+    def prepare_sweep(self) -> Callable[[], None]:
+        """Return a function that sweeps over the rows once, to be timed."""
+        parts = self._groups(self.strength, self.strength, None, np.dtype(np.float32))
+        return lambda: self._sweep(parts, 0)
+
+    def _groups(
+        self, alpha: float, strength: float, start: Descent | None, kind: np.dtype[Any]
+    ) -> list[_Outputs]:
+        """Return the states of all groups of outputs."""
+        t = self.Y.shape[1]
+        width = group_width(t)
+        return [
+            _Outputs(self, k, group, width, alpha, strength, start, kind)
+            for k, group in enumerate(row_slices(t, width))
+        ]
+
+    def _sweep(self, parts: list[_Outputs], number: int) -> None:
+        """Take a step of every group of outputs over the rows in random order."""
+        keys = Rng(0).words(f"sweep {number}", 0, len(self.rows))
+        order = self.rows[np.argsort(keys, kind="stable")]
+        width = group_width(self.Y.shape[1])
+        cost = Cost(2.0 * self.block.codes.shape[1] * width, 0.0)
+        for_each(lambda part: part.step(order), parts, cost, len(order))
 
     def slope(self, strength: float) -> float:
         """Return the change of b for a change of a."""
@@ -330,6 +343,11 @@ class _Outputs:
     def _total(self) -> Array:
         """Return the sums of a."""
         return self.a.sum(axis=0, dtype=np.float64).astype(self.a.dtype)
+
+
+def group_width(outputs: int) -> int:
+    """Return the columns of a group of outputs: those of a cache line, or the only one."""
+    return 1 if outputs == 1 else _OUTPUTS
 
 
 def is_one_hot(block: Any) -> bool:

@@ -82,7 +82,7 @@ class SpectralPreconditioner:
         max_memory : int, optional
             Bytes of which the arrays take at most half, or LEAST_BYTES; no limit by default.
         """
-        count = _sampled_rows(len(mean), max_memory)
+        count = sampled_rows(len(mean), max_memory)
         if count is None:
             moments = Moments(target=False)
             for block, _, w in read_rows():
@@ -197,11 +197,11 @@ class HessianPreconditioner:
 
 def preconditioner_bytes(features: int, max_memory: int | None = None) -> int:
     """Return the bytes of the arrays of `SpectralPreconditioner.of_rows`."""
-    count = _sampled_rows(features, max_memory)
+    count = sampled_rows(features, max_memory)
     return 3 * 8 * features**2 if count is None else 3 * 8 * features * count // 2
 
 
-def _sampled_rows(features: int, max_memory: int | None) -> int | None:
+def sampled_rows(features: int, max_memory: int | None) -> int | None:
     """Return the rows of the sample; None where all eigenvectors are computed."""
     room = math.inf if max_memory is None else max(max_memory // 2, LEAST_BYTES)
     if features <= FULL_FEATURES and 3 * 8 * features**2 <= room:
