@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from benchmarks.measure import Row
-from mercer import KernelClassifier, KernelRegressor, Nystroem, RandomFourier
+from mercer import KernelClassifier, KernelRegressor, Metric, Nystroem, RandomFourier
 
 REGRESSION = (
     "ccpp",
@@ -150,9 +150,9 @@ def finish(rows: list[Row]) -> None:
 
     folder = Path(os.environ.get("MERCER_DATA", "data"))
     with np.load(folder / "mnist.npz") as stored:
-        X, y = stored["X"][:PICTURE_ROWS].astype(np.float64), stored["y"][:PICTURE_ROWS]
-    images = KernelClassifier(RandomFourier(2048), metric="learned", random_state=0).fit(X, y)
-    M = images.feature_map_.maps_[1].metric_
+        X, y = stored["X"][:PICTURE_ROWS] / 255.0, stored["y"][:PICTURE_ROWS]
+    images = KernelClassifier(Metric() >> RandomFourier(2048), scale=False, random_state=0)
+    M = images.fit(X, y).feature_map_.maps_[0].metric_
     panels = {
         "mean digit": X.mean(axis=0),
         "diagonal of M": np.diag(M),

@@ -240,6 +240,15 @@ def test_sparse_rows_with_a_diagonal_metric_equal_dense_ones():
     assert metric_of(sparse).matrix_ == pytest.approx(metric_of(dense).matrix_, rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_constant_columns_have_no_importance(kind):
+    X, y = two_of_ten(300)
+    X[:, 5] = 7.0
+    model = KernelRegressor(Metric(kind=kind) >> RandomFourier(64), random_state=0).fit(X, y)
+    assert model.importances_[5] < 1e-9
+    assert set(np.argsort(model.importances_)[-2:]) == {3, 7}
+
+
 @pytest.mark.parametrize("n", [2, 3, 9, 30])
 def test_few_rows_and_constant_columns_are_fitted(n):
     rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer.linear_model.routes import plan_fit
-from mercer.maps.scaled import Scaled
+from mercer.maps.metric import Metric
 from mercer.model_selection import candidates as candidate_module
 from mercer.model_selection import sample, schedule, summary
 from mercer.model_selection.candidates import ALTERNATIVES, ModelOptions, candidates
@@ -307,30 +308,29 @@ def test_likely_maps_come_first_and_linear_before_them():
     assert {one.name for one in [*found, *again]} == {one.name for one in everything}
 
 
-def test_a_prefix_that_is_fitted_with_targets_is_not_fitted_without_them(monkeypatch):
-    """A registered map in front of some families is one entry of a table."""
-
-    class Supervised(Scaled):
-        name = ""
-
-        def fit(self, X, y=None):
-            raise AssertionError("fitted on rows without targets")
-
-    registered = {**mercer.maps.registry(), "metric": Supervised}
-    monkeypatch.setattr(candidate_module, "registry", lambda: registered)
-    prefix = candidate_module.Prefix(families=("fourier laplacian",), supervised=True, fits=5.0)
-    monkeypatch.setitem(candidate_module.PREFIXES, "metric", prefix)
+def test_a_metric_is_one_candidate_and_not_fitted_on_rows_without_targets():
     X = np.random.default_rng(0).normal(size=(80, 3)) * [1, 10, 100]
-    found, refused, _ = candidates(X, "auto", 0, domain="real")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Metric warns where it is fitted without targets
+        found, refused, _ = candidates(X, "auto", 0, domain="real")
     behind = [one for one in found if one.name.startswith("metric")]
-    assert [one.family for one in behind] == ["metric >> fourier laplacian"] * 4
+    assert [one.name for one in behind] == ["metric >> fourier"]
     assert "metric" not in refused
-    scaled = {one.name.removeprefix("scaled"): one for one in found}
-    for one in behind:
-        alike = scaled[one.name.removeprefix("metric")]  # bandwidths of scaled columns
-        options = ModelOptions(True, 1, 3, 10**9, 0, SCORINGS["r2"])
-        seconds = alike.estimate_seconds(256, 1000, options)
-        assert one.estimate_seconds(256, 1000, options) == pytest.approx(6 * seconds, rel=0.1)
-        model = one.build(64, options)
-        assert isinstance(model.feature_map.maps[0], Supervised)
-        assert model.feature_map.maps[1].n_components == 64
+    options = ModelOptions(True, 1, 3, 10**9, 0, SCORINGS["r2"])
+    alone = next(one for one in found if one.name.startswith("fourier gamma"))
+    seconds = [alone.estimate_seconds(size, 1000, options) for size in (64, 1024)]
+    expected = seconds[0] + 6 * seconds[1]
+    assert behind[0].estimate_seconds(64, 1000, options) == pytest.approx(expected, rel=0.1)
+    model = behind[0].build(64, options)
+    assert isinstance(model.feature_map.maps[0], Metric)
+    assert model.feature_map.maps[1].n_components == 64
+
+
+@pytest.mark.full
+def test_select_finds_a_metric_where_few_columns_matter():
+    X = np.random.default_rng(0).normal(size=(600, 10))
+    y = np.sin(2 * X[:, 3]) * X[:, 7]
+    board = mercer.select(X, y, kernels=["fourier"], max_seconds=600, random_state=0)
+    assert board.winner.name.startswith("metric >> fourier")
+    model = board.best_.fit(X, y)
+    assert set(np.argsort(model.importances_)[-2:]) == {3, 7}
