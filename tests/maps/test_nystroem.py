@@ -123,6 +123,7 @@ def test_names_are_computed_from_the_kernels():
         "Homogeneous",
         "Kernel",
         "ComposedKernel",
+        "Metric",
         "Radial",
         "Scaled",
         "Signed",

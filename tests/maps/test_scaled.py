@@ -134,7 +134,7 @@ def test_kernels_of_all_kinds_are_stated_over_scaled_columns():
         np.testing.assert_allclose(both.kernel_(X), expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(both.kernel_.pairs(X, X), np.diag(expected), rtol=1e-9)
         assert repr(both.kernel_) == f"{kernel!r}.over(Scaled(d=3))"
-    with pytest.raises(TypeError, match="a scale for each column"):
+    with pytest.raises(TypeError, match="a parameter for each column"):
         both.kernel_.over(Gaussian())
 
 

@@ -344,6 +344,7 @@ def test_maps_with_array_api_support_pass_the_check_of_scikit_learn() -> None:
         "Anchors",
         "Chi2Series",
         "FeaturePCA",
+        "Metric",
         "Scaled",
         "Tabular",
     }

@@ -289,6 +289,7 @@ def format_importances(model: Any, most: int = 5) -> str:
 
 
 def _print_summary(model: Any, stream: Any, seconds: float, output: Path, console: Console) -> None:
+    from mercer.linear_model.metric import fitted_metrics
     from mercer.parallel.tile_size import format_bytes
 
     rows, features = (
@@ -314,7 +315,9 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
                 "on rows left out the model is no better than a constant prediction. The columns "
                 "may say nothing about the target; compare other maps with mercer compare."
             )
-    importances = getattr(model, "importances_", None)
+    importances = None
+    if fitted_metrics(model.feature_map_):
+        importances = getattr(model, "importances_", None)
     if importances is not None:
         console.print(f"Importances by the learned metric: {format_importances(model)}.")
     if model.uncertainty and hasattr(model, "noise_variance_"):

@@ -796,7 +796,8 @@ class KernelModel(BaseEstimator):
         opened = open_stream(X) if reset or isinstance(X, Stream) else self._open_fitted(X)
         # a copy: the caller's has its own y
         stream = copy.copy(opened).with_targets(y, sample_weight)
-        names = _column_names(stream)
+        # the columns of a matrix have numbers, no names
+        names = None if isinstance(stream, MatrixStream) else stream.columns
         if reset:
             self._set_columns(stream)
             self._require_target(stream)
@@ -849,7 +850,8 @@ class KernelModel(BaseEstimator):
     def _set_columns(self, stream: Stream) -> None:
         """Set the number and the names of the columns to those of a stream."""
         self.n_features_in_ = stream.width
-        names = _column_names(stream)
+        # the columns of a matrix have numbers, no names
+        names = None if isinstance(stream, MatrixStream) else stream.columns
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -1349,11 +1351,6 @@ def _is_source(X: Any) -> bool:
     if isinstance(X, list) and X:
         return all(isinstance(path, str | os.PathLike) for path in X)
     return isinstance(X, Stream | str | os.PathLike) or is_lazy(X)
-
-
-def _column_names(stream: Stream) -> tuple[str, ...] | None:
-    # the columns of a matrix have numbers, no names
-    return None if isinstance(stream, MatrixStream) else stream.columns
 
 
 def _is_of_numbers(X: Any, stream: Stream) -> bool:
