@@ -468,8 +468,8 @@ class _Rounds:
             raise ParameterError(
                 "Metric",
                 f"{type(self._first).__name__} has no gradient, from which a metric is learned. "
-                "Put Metric in front of RandomFourier, Homogeneous, Chi2Series, Hellinger, "
-                "SkewedFourier, ExpChi2 or a linear map.",
+                "Put Metric in front of RandomFourier, of Nystroem with a kernel of distances, of "
+                "Homogeneous, Chi2Series, Hellinger, SkewedFourier, ExpChi2 or a linear map.",
             ) from None
 
     def _median_distance(self, rows: Any) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from mercer._typing import Array
 from mercer.evaluation.kernel_error import gram_error
 from mercer.kernels import Kernel
+from mercer.linear_model.metric import fitted_metrics
 from mercer.maps._transform import KernelOnFeatures
 from mercer.maps.base import Map
 from mercer.maps.compose import Composed
@@ -336,6 +337,8 @@ class SuccessiveHalving:
         kernels: dict[str, Kernel] = {}
         for result in sorted(self.final, key=lambda result: -result.score):
             if result.feature_map is None or result.grown:
+                continue
+            if fitted_metrics(result.feature_map):  # learned from the targets of other folds
                 continue
             kernel = kernel_of(result.feature_map)
             if not kernel.expensive:

@@ -231,6 +231,19 @@ def coverage(values: Coverage) -> Svg:
         return _svg(figure, "coverage")
 
 
+def importances(values: Sequence[tuple[str, float]]) -> Svg:
+    """Draw the shares of columns as bars, the largest on top."""
+    with _style():
+        figure, axes = _axes(0.7 + 0.22 * len(values))
+        labels, shares = zip(*values, strict=True)
+        axes.barh(range(len(shares)), shares, color=BEST)
+        axes.set_yticks(range(len(shares)), [label[:24] for label in labels])
+        axes.invert_yaxis()
+        axes.set_xlabel("share of the squared gradients")
+        axes.xaxis.set_major_formatter(_formatter(_percent))
+        return _svg(figure, "importances")
+
+
 def _draw_intervals(axes: Any, intervals: Any) -> None:
     """Draw targets and intervals against predictions; targets outside of theirs in red."""
     prediction, target, low, high = intervals.T

@@ -27,10 +27,12 @@ from mercer.report.data import (
     HeatMap,
     SampleSplit,
     gram_heat_map,
+    ignored_warnings,
     measure_curve,
     scalar_heat_map,
     split_model,
 )
+from mercer.report.importances import measure_importances
 from mercer.validation.rows import validate_rows
 
 LEAST_ROWS = 8
@@ -145,13 +147,16 @@ def _render(
     metric = label[:1].upper() + label[1:]
     seed = board.settings.get("random_state")
     seed = int(seed) if isinstance(seed, int | np.integer) else 0
-    curves, heat, scalar = _approximations(board, sample, seed)
+    with ignored_warnings():  # issued when models were fitted; a metric here is not learned
+        curves, heat, scalar = _approximations(board, sample, seed)
     coverage = measure_coverage(best.name, best.model, sample, seed)
+    importances = measure_importances(best.model, sample, names, seed)
     # a constant prediction would be far below all others
     drawn = [pair for pair in leading if pair[1].name != CONSTANT]
     drawings = {
         "scores": figures.scores(drawn, best, label, board.measure),
         "coverage": figures.coverage(coverage) if coverage else None,
+        "importances": figures.importances(importances) if importances else None,
         "errors": figures.errors(curves) if curves else None,
         "gram": figures.heat_map(heat, "gram") if heat else None,
         "scalar": figures.heat_map(scalar, "scalar") if scalar else None,
@@ -189,6 +194,7 @@ def _render(
         fitted_rows=sample.train.shape[0],
         measured_rows=sample.test.shape[0],
         coverage=coverage,
+        importances=importances,
         shown=SHOWN,
         curves=curves,
         heat=heat,
