@@ -68,8 +68,9 @@ class Metric(Map):
     Notes
     -----
     Gradients exist of ``RandomFourier`` (all kernels), ``Nystroem`` (gaussian, laplacian, cauchy,
-    matern), ``SkewedFourier``, the linear maps and those of single columns (``Homogeneous``, ``Chi2Series``, ``Hellinger``; with kind="diagonal", since
-    they need numbers of at least 0) and compositions of them; other maps are refused. Frequencies
+    matern), ``SkewedFourier``, the linear maps and those of single columns (``Homogeneous``,
+    ``Chi2Series``, ``Hellinger``; with kind="diagonal", since they need numbers of at least 0) and
+    compositions of them; other maps are refused. Frequencies
     of the laplacian and Matern kernels have no finite variance: gradients are those of f smoothed
     over 0.3 of the spread of the rows.
 
