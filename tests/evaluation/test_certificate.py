@@ -129,9 +129,7 @@ def test_rounding_is_that_of_float32():
         (RandomFourier(128, gamma=5.0, design="iid", random_state=0), "n_components", 0.02),
         (RandomFourier(128, gamma=5.0, random_state=0), "n_components", 0.01),
         (RandomLaplace(128, random_state=0), "n_components", 0.005),
-        pytest.param(
-            GCWS(64, bits=8, random_state=0), "n_hashes", 0.06, marks=pytest.mark.full
-        ),
+        pytest.param(GCWS(64, bits=8, random_state=0), "n_hashes", 0.06, marks=pytest.mark.full),
         (GCWS(64, bits=8, scheme="0-bit", random_state=0), "n_hashes", 0.14),
         pytest.param(ExpChi2(128, random_state=0), "n_components", 0.01, marks=pytest.mark.full),
     ],
