@@ -22,6 +22,7 @@ PARTS = (
     "cluster",
     "command",
     "plan",
+    "certificates",
     "defaults",
     "small_sets",
     "selection",

@@ -129,7 +129,7 @@ def test_rounding_is_that_of_float32():
         (RandomFourier(128, gamma=5.0, design="iid", random_state=0), "n_components", 0.02),
         (RandomFourier(128, gamma=5.0, random_state=0), "n_components", 0.01),
         (RandomLaplace(128, random_state=0), "n_components", 0.005),
-        (GCWS(64, bits=8, random_state=0), "n_hashes", 0.06),
+        pytest.param(GCWS(64, bits=8, random_state=0), "n_hashes", 0.06, marks=pytest.mark.full),
         (GCWS(64, bits=8, scheme="0-bit", random_state=0), "n_hashes", 0.14),
         pytest.param(ExpChi2(128, random_state=0), "n_components", 0.01, marks=pytest.mark.full),
     ],
@@ -227,7 +227,7 @@ def test_models_streams_and_sparse_rows(tmp_path):
 
 def test_the_same_seed_gives_the_same_certificate():
     phi = RandomFourier(64, gamma=3.0, random_state=0).fit(TRAIN)
-    assert certify(phi, TEST, error=0.01) == certify(phi, TEST, error=0.01)
+    assert certify(phi, TEST, error=0.05) == certify(phi, TEST, error=0.05)
     assert certify(phi, TEST, random_state=1).relative != certify(phi, TEST).relative
 
 
@@ -443,7 +443,7 @@ def test_sizes_allow_for_the_standard_error_of_draws_and_are_even():
         ]
     )
     assert 100 <= same.size_for(0.1) <= 116
-    # 64 draws, half of which have 1.5^2 = 2.25 times the square: a mean of 1.625
+    # many draws, half of which have 1.5^2 = 2.25 times the square: a mean of 1.625
     assert 1.625 * 100 < spread.size_for(0.1) < 1.17 * 1.625 * 1.06 * 100
 
 
@@ -458,7 +458,7 @@ def test_draws_end_where_the_mean_is_above_the_wanted_error():
     assert pilots.root_mean_square(100, squared, 0.001) == (pytest.approx(0.1), 0.0)
     assert len(calls) == 1
     pilots.root_mean_square(100, squared, 0.2)
-    assert len(calls) == 1 + 64
+    assert len(calls) == 1 + 256
 
 
 @pytest.fixture(scope="module")
@@ -489,7 +489,7 @@ def test_sizes_of_structured_designs_are_measured_not_extrapolated(digits, desig
     assert _root_mean_square(phi, int(needed / 1.5), train, other) > error
 
 
-@pytest.mark.parametrize("error", [0.02, 0.05])
+@pytest.mark.parametrize("error", [0.02, pytest.param(0.05, marks=pytest.mark.full)])
 def test_landmarks_for_a_smooth_kernel_are_those_of_many_seeds(error):
     """A fifth of the rows are far from the others: three landmarks, which some seeds take from
     both, have 2% then and 15% as a root mean square.

@@ -17,7 +17,7 @@ from mercer.maps.base import Map, Rate, names_of_statistics
 from mercer.maps.compose import Composed
 
 _DRAWS = 4  # of each pilot
-_VERIFYING_DRAWS = 8, 64  # of each pilot of a size that may be recommended, at least and at most
+_VERIFYING_DRAWS = 8, 256  # of each pilot of a size that may be recommended, at least and at most
 _VERIFYING_WORK = 2**29  # multiply-adds of a pilot, at most: a tenth of a second or less
 _ROUNDS = 8  # of such sizes
 _NEAR = 1.08  # ratio of sizes that are not told apart
