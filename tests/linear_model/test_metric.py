@@ -32,7 +32,13 @@ def metric_of(model) -> Metric:
     return next(part for part in model.feature_map_.maps_ if isinstance(part, Metric))
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "cauchy", "matern"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "gaussian",
+        *(pytest.param(k, marks=pytest.mark.full) for k in ("laplacian", "cauchy", "matern")),
+    ],
+)
 def test_columns_that_matter_are_found_and_the_error_falls(kernel):
     X, y = two_of_ten(800)
     fourier = RandomFourier(256, kernel=kernel)
@@ -44,6 +50,7 @@ def test_columns_that_matter_are_found_and_the_error_falls(kernel):
     assert plain.score(X[600:], y[600:]) < 0.5
 
 
+@pytest.mark.full
 def test_combinations_of_columns_are_found_by_a_full_metric_only():
     X = np.random.default_rng(0).normal(size=(900, 8))
     direction = np.array([1, -1, 1, 1, -1, 1, 1, -1]) / np.sqrt(8)
@@ -60,6 +67,7 @@ def test_combinations_of_columns_are_found_by_a_full_metric_only():
     assert full.score(X[600:], y[600:]) > 0.95 > diagonal.score(X[600:], y[600:]) + 0.1
 
 
+@pytest.mark.full
 def test_a_classifier_learns_a_metric_from_its_classes():
     X, score = two_of_ten(900)
     y = np.array(["low", "middle", "high"])[np.digitize(score, [-0.3, 0.3])]
@@ -70,6 +78,7 @@ def test_a_classifier_learns_a_metric_from_its_classes():
     assert model.score(X[600:], y[600:]) > plain.score(X[600:], y[600:]) + 0.15
 
 
+@pytest.mark.full
 def test_metric_learned_is_metric_in_front_of_the_map_behind_scaled_columns():
     X, y = two_of_ten(300)
     X = X * 10.0 ** np.arange(-5, 5)
@@ -167,6 +176,7 @@ def test_the_sample_has_targets_and_keys_of_its_rows_in_any_blocks():
         assert (table[:, 3] == index * 2.0**29).all()
 
 
+@pytest.mark.full
 def test_a_file_gives_the_metric_of_the_array(tmp_path):
     X, y = two_of_ten(500)
     frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(10)]).assign(target=y)
@@ -178,6 +188,7 @@ def test_a_file_gives_the_metric_of_the_array(tmp_path):
     assert (from_array.predict(X) == from_file.predict(frame.drop(columns="target"))).all()
 
 
+@pytest.mark.full
 def test_more_rows_than_the_sample_are_fitted_and_only_the_sample_is_learned_from():
     X, y = two_of_ten(3000)
     model = KernelRegressor(Metric(max_rows=400) >> RandomFourier(128), random_state=0).fit(X, y)
@@ -263,6 +274,7 @@ def test_few_rows_and_constant_columns_are_fitted(n):
     assert set(classifier.fit(X, labels).predict(X)) <= {0, 1}
 
 
+@pytest.mark.full
 def test_several_targets_and_maps_side_by_side_are_fitted():
     X, y = two_of_ten(400)
     Y = np.column_stack([y, X[:, 1] ** 2])
@@ -277,6 +289,7 @@ def test_several_targets_and_maps_side_by_side_are_fitted():
     assert set(np.argsort(single.importances_)[-3:]) == {1, 3, 7}
 
 
+@pytest.mark.full
 def test_the_number_of_threads_does_not_change_a_bit():
     X, y = two_of_ten(300)
     model = KernelRegressor(Metric() >> RandomFourier(64), random_state=0)
@@ -285,6 +298,7 @@ def test_the_number_of_threads_does_not_change_a_bit():
     assert (one.predict(X) == two.predict(X)).all()
 
 
+@pytest.mark.full
 def test_groups_are_held_out_together():
     X, y = two_of_ten(120)
     X, y, groups = np.repeat(X, 4, axis=0), np.repeat(y, 4), np.repeat(np.arange(120), 4)

@@ -87,7 +87,7 @@ def test_maps_without_a_gradient_are_refused_by_name(case):
 
 @pytest.mark.parametrize("form", ["paired", "offset"])
 @pytest.mark.parametrize("design", ["iid", "hadamard"])
-@pytest.mark.parametrize("size", [64, 65])
+@pytest.mark.parametrize("size", [64, pytest.param(65, marks=pytest.mark.full)])
 def test_smoothing_factors_are_those_of_a_convolution_with_a_normal_density(form, design, size):
     X = rows(Identity(), 3)
     fitted = RandomFourier(size, gamma=0.4, form=form, design=design, random_state=0).fit(X)
