@@ -46,8 +46,9 @@ _ENOUGH = 0.5  # of the error of M = I, below which no other power is tried
 _STEP = 2.0  # of gamma, tried in both directions: one step in rounds that gain, more at the end
 _MOST_STEPS = 3
 # Gradients are those of f convolved with a normal density of this part of the rows' spread: of
-# 0, 0.1, 0.3 and 1 the best or nearly so for the laplacian and Matern kernels, whose frequencies
-# have no finite variance (R2 of puma32h after 4 rounds, laplacian: 0.63, 0.93, 0.93, 0.85).
+# 0, 0.1, 0.3 and 1 the best or nearly so for the laplacian and Matern 1/2 kernels, whose
+# frequencies have no finite variance (R2 of puma32h after 4 rounds, laplacian: 0.63, 0.93, 0.93,
+# 0.85).
 _SMOOTHING = 0.3
 # M^(1/2) as a power of the average outer product G; the rounds are run for each. M = G finds few
 # columns among many within some rounds (R2 of puma32h after 5: 0.94, where G^(1/2) has 0.80),
@@ -154,13 +155,6 @@ class GradientOuterProducts:
         return np.asarray(self.total / self.weight)
 
 
-class LearnedMetric(NamedTuple):
-    """Map with a metric that is known, and the R^2 of held-out rows after each round."""
-
-    feature_map: Map
-    scores: Array
-
-
 def has_unlearned_metric(feature_map: Map) -> bool:
     """Return whether a map has a ``Metric`` that is learned, with a map that follows it."""
     if isinstance(feature_map, Stacked):
@@ -224,11 +218,10 @@ def column_importances(fitted: Map) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Rows in memory, in the order of the stream, with targets, keys, weights and the side."""
+    """Rows in memory, in the order of the stream, with targets, weights and the side."""
 
     X: Any
     y: Array
-    keys: Array
     weights: Array
     held_out: Array
 
@@ -265,7 +258,7 @@ def _draw_sample(model: Any, parts: list[Map], stream: Stream) -> _Sample:
         held_out &= np.bincount(y[~held_out], minlength=len(classes))[y] > 0
     elif not model._targets_2d:
         y = y[:, 0]
-    return _Sample(table[order][:, :width], y, keys, drawn.frequencies[order], held_out)
+    return _Sample(table[order][:, :width], y, drawn.frequencies[order], held_out)
 
 
 def _learn(

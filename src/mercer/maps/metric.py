@@ -71,7 +71,7 @@ class Metric(Map):
     matern), ``SkewedFourier``, the linear maps and those of single columns (``Homogeneous``,
     ``Chi2Series``, ``Hellinger``; with kind="diagonal", since they need numbers of at least 0) and
     compositions of them; other maps are refused. Frequencies
-    of the laplacian and Matern kernels have no finite variance: gradients are those of f smoothed
+    of the laplacian and Matern 1/2 kernels have no finite variance: gradients are of f smoothed
     over 0.3 of the spread of the rows.
 
     A. Radhakrishnan, D. Beaglehole, P. Pandit and M. Belkin, "Mechanism for feature learning in
