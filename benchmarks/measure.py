@@ -36,9 +36,12 @@ class Row:
 
 
 def interleaved(
-    works: dict[str, Work], rounds: int, least_seconds: float = 0.0
+    works: dict[str, Work],
+    rounds: int,
+    least_seconds: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, np.ndarray]:
-    """Return the seconds of each function in each round.
+    """Return the seconds of each function in each round, by a clock.
 
     In a round every function runs once, in random order, after one run that does not count.
 
@@ -49,16 +52,16 @@ def interleaved(
     repeats = {}
     for name, work in works.items():
         work()
-        start = time.perf_counter()
+        start = clock()
         work()
-        repeats[name] = max(1, round(least_seconds / (time.perf_counter() - start)))
+        repeats[name] = max(1, round(least_seconds / (clock() - start)))
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name in order.sample(sorted(works), len(works)):
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats[name]):
                 works[name]()
-            seconds[name].append((time.perf_counter() - start) / repeats[name])
+            seconds[name].append((clock() - start) / repeats[name])
     return {name: np.array(values) for name, values in seconds.items()}
 
 
@@ -76,6 +79,7 @@ def against(
     *,
     threads: int | None = None,
     least_seconds: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
     **more: Any,
 ) -> Row:
     """Return a row with a rival; both use at most ``threads`` BLAS threads (None: any number)."""
@@ -83,7 +87,7 @@ def against(
         nullcontext() if threads is None else threadpool_limits(threads)
     )
     with limit:
-        seconds = interleaved({"ours": ours, "theirs": theirs}, rounds, least_seconds)
+        seconds = interleaved({"ours": ours, "theirs": theirs}, rounds, least_seconds, clock)
     low, median, high = (
         float(q) for q in np.percentile(seconds["theirs"] / seconds["ours"], [25, 50, 75])
     )

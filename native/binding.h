@@ -18,6 +18,8 @@ using namespace nb::literals;
 
 extern const Table *table;  // set once, when the module is imported
 void bind_codes(nb::module_ &m);
+void bind_csv(nb::module_ &m);
+void bind_svmlight(nb::module_ &m);
 
 namespace {
 

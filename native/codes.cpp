@@ -59,9 +59,8 @@ void gcws_csr(Vector<I> indptr, Vector<I> places, Vector<float> logs, Parameters
         require(static_cast<int64_t>(x.indptr[i + 1] - x.indptr[i]) < int64_t(1) << 31, "more than 2^31 entries in a row");
     require_shape(o, x.rows, o.columns, "out");
     run([&] {
-        if constexpr (sizeof(I) == 4) gcws_ops<Code>().csr32(x, s, o);
-        else gcws_ops<Code>().csr64(x, s, o);
-        return true;
+        if constexpr (sizeof(I) == 4) return gcws_ops<Code>().csr32(x, s, o);
+        else return gcws_ops<Code>().csr64(x, s, o);
     });
 }
 

@@ -74,10 +74,23 @@ struct Smallest {
     }
 };
 
-// The codes of N hashes of one row from their winners; the first `used` are written. p: the parameters of column 0 and the first hash.
-template <int N, class Code, class Column, class Log>
-INLINE void write_codes(const Sampling &s, const float *p, const Words *streams, const Smallest *found, int64_t used, const Column &column,
-                        const Log &log, Code *out) {
+// t of the winners of N hashes. p: the parameters of column 0 and the first hash.
+template <int N, class Column, class Log>
+INLINE void winners_steps(const float *p, const int32_t *at, const Column &column, const Log &log, float *t) {
+    float logs[N], inverse[N], beta[N];
+    for (int j = 0; j < N; ++j) {
+        const float *q = p + static_cast<int64_t>(column(at[j])) * column_size + j;
+        logs[j] = log(at[j]);
+        inverse[j] = q[0];
+        beta[j] = q[hashes_together];
+    }
+    for (int j = 0; j < N; j += lanes<float>) store(t + j, steps(load(logs + j), load(inverse + j), load(beta + j)));
+}
+
+// The codes of N hashes of one row from their winners; the first `used` are written. fill_steps(at, t) fills in t of the winners.
+template <int N, class Code, class Column, class Steps>
+INLINE void write_codes(const Sampling &s, const Words *streams, const Smallest *found, int64_t used, const Column &column,
+                        const Steps &fill_steps, Code *out) {
     float a[N], bits_of_t[N];
     int32_t at[N];
     uint64_t star[N];
@@ -86,16 +99,7 @@ INLINE void write_codes(const Sampling &s, const float *p, const Words *streams,
         __builtin_memcpy(at + g * lanes<float>, &found[g].at, sizeof found[g].at);
     }
     for (int j = 0; j < N; ++j) star[j] = s.ids[column(at[j])];
-    if (s.keep_t) {
-        float logs[N], inverse[N], beta[N];
-        for (int j = 0; j < N; ++j) {
-            const float *q = p + static_cast<int64_t>(column(at[j])) * column_size + j;
-            logs[j] = log(at[j], j);
-            inverse[j] = q[0];
-            beta[j] = q[hashes_together];
-        }
-        for (int j = 0; j < N; j += lanes<float>) store(bits_of_t + j, steps(load(logs + j), load(inverse + j), load(beta + j)));
-    }
+    if (s.keep_t) fill_steps(at, bits_of_t);
     Code code[N];
     for (int j = 0; j < N; j += words) {
         Words w, t;
@@ -150,9 +154,12 @@ template <int R> struct Group {
             for (int r = 0; r < R; ++r) found[r].see(hashes(splat(logs[R * e + r])), static_cast<int32_t>(e));
         }
         const int64_t left = out.columns - j;
-        for (int r = 0; r < R && first + r < out.rows; ++r)
-            write_codes<L>(s, p, streams, &found[r], left < L ? left : L, [&](int32_t e) { return columns[e]; },
-                           [&](int32_t e, int) { return logs[R * static_cast<int64_t>(e) + r]; }, row(out, first + r) + j);
+        const auto column = [&](int32_t e) { return columns[e]; };
+        for (int r = 0; r < R && first + r < out.rows; ++r) {
+            const auto log = [&](int32_t e) { return logs[R * static_cast<int64_t>(e) + r]; };
+            write_codes<L>(s, streams, &found[r], left < L ? left : L, column,
+                           [&](const int32_t *at, float *t) { winners_steps<L>(p, at, column, log, t); }, row(out, first + r) + j);
+        }
     }
 };
 
@@ -196,7 +203,7 @@ template <class Code> bool gcws(View<const float> logs, Sampling s, View<Code> o
 }
 
 // One row at a time, G vectors of hashes in registers; the parameters of the entries to come are called for early.
-template <class Code, class Index> void gcws_csr(Csr<float, Index> logs, Sampling s, View<Code> out) {
+template <class Code, class Index> void gcws_csr_by_rows(Csr<float, Index> logs, Sampling s, View<Code> out) {
     constexpr int G = 4, N = G * lanes<float>, ahead = 3;
     for (int64_t j = 0; j < out.columns; j += N) {
         Words streams[N / words];
@@ -220,12 +227,97 @@ template <class Code, class Index> void gcws_csr(Csr<float, Index> logs, Samplin
 #pragma GCC unroll 4
                 for (int g = 0; g < G; ++g) found[g].see(Hashes(q + g * lanes<float>)(log), static_cast<int32_t>(e));
             }
+            const auto column = [&](int32_t e) { return places[e]; };
+            const auto log = [&](int32_t e) { return values[e]; };
             if (entries)
-                write_codes<N>(s, p, streams, found, used, [&](int32_t e) { return places[e]; }, [&](int32_t e, int) { return values[e]; }, o);
+                write_codes<N>(s, streams, found, used, column,
+                               [&](const int32_t *at, float *t) { winners_steps<N>(p, at, column, log, t); }, o);
             else
                 for (int64_t k = 0; k < used; ++k) o[k] = 0;
         }
     }
+}
+
+// Column by column, a vector of hashes at a time: the parameters, which are too many for the caches, are read once for all rows, and what
+// the rows have found so far lies in memory. Entries of a column are in the order of the rows, those of a row in the order of the columns.
+template <class Index> struct ByColumns {
+    struct Entry {
+        int32_t row, at;
+        float log;
+    };
+    Scratch<int64_t> start;
+    Scratch<Entry> entries;
+    bool ok;
+
+    ByColumns(Csr<float, Index> logs, int64_t columns)
+        : start(columns + 2), entries(logs.nonzeros), ok(start.data && entries.data) {
+        if (!ok) return;
+        for (int64_t c = 0; c < columns + 2; ++c) start.data[c] = 0;
+        for (int64_t e = 0; e < logs.nonzeros; ++e) ++start.data[logs.indices[e] + 2];
+        for (int64_t c = 2; c < columns + 2; ++c) start.data[c] += start.data[c - 1];
+        for (int64_t i = 0; i < logs.rows; ++i)
+            for (int64_t e = logs.indptr[i]; e < static_cast<int64_t>(logs.indptr[i + 1]); ++e)
+                entries.data[start.data[logs.indices[e] + 1]++] = {static_cast<int32_t>(i), static_cast<int32_t>(e), logs.data[e]};
+    }
+};
+template <class Code, class Index> bool gcws_csr_by_columns(Csr<float, Index> logs, Sampling s, View<Code> out) {
+    constexpr int L = lanes<float>, ahead = 4;
+    const ByColumns<Index> by(logs, s.columns);
+    Scratch<float> least(logs.rows * L), t(logs.rows * L);
+    Scratch<int32_t> winners(logs.rows * L);
+    if (!by.ok || !least.data || !t.data || !winners.data) return false;
+    for (int64_t j = 0; j < out.columns; j += L) {
+        Words streams[L / words];
+        fill_streams<L>(s, j, streams);
+        const float *p = s.parameters + j / hashes_together * s.columns * column_size + j % hashes_together;
+        for (int64_t i = 0; i < logs.rows * L; ++i) {
+            least.data[i] = __builtin_inff();
+            winners.data[i] = 0;
+        }
+        for (int64_t c = 0; c < s.columns; ++c) {
+            const Hashes hashes(p + c * column_size);
+            if (c + ahead < s.columns)
+                for (int k = 0; k < 4; ++k) __builtin_prefetch(p + (c + ahead) * column_size + k * hashes_together);
+            for (int64_t e = by.start.data[c]; e < by.start.data[c + 1]; ++e) {
+                const auto entry = by.entries.data[e];
+                const int64_t at = static_cast<int64_t>(entry.row) * L;
+                const V<float> turns = steps(splat(entry.log), hashes.inverse, hashes.beta), value = hashes.base - hashes.r * turns;
+                const V<float> before = load(least.data + at);
+                const I<float> less = value < before;
+                I<float> winner;
+                __builtin_memcpy(&winner, winners.data + at, sizeof winner);
+                winner = less ? entry.at - I<float>{} : winner;
+                store(least.data + at, less ? value : before);
+                __builtin_memcpy(winners.data + at, &winner, sizeof winner);
+                store(t.data + at, less ? turns : load(t.data + at));
+            }
+        }
+        const int64_t left = out.columns - j;
+        for (int64_t i = 0; i < logs.rows; ++i) {
+            Smallest found;
+            found.a = load(least.data + i * L);
+            __builtin_memcpy(&found.at, winners.data + i * L, sizeof found.at);
+            write_codes<L>(s, streams, &found, left < L ? left : L, [&](int32_t e) { return logs.indices[e]; },
+                           [&](const int32_t *, float *to) { store(to, load(t.data + i * L)); }, row(out, i) + j);
+        }
+    }
+    return true;
+}
+
+// Whether the columns of each row rise: of equal a the first entry wins, which by columns is that of the first column.
+template <class Index> bool columns_rise(Csr<float, Index> x) {
+    for (int64_t i = 0; i < x.rows; ++i)
+        for (int64_t e = static_cast<int64_t>(x.indptr[i]) + 1; e < static_cast<int64_t>(x.indptr[i + 1]); ++e)
+            if (x.indices[e] <= x.indices[e - 1]) return false;
+    return true;
+}
+
+// By columns where each is used by a few rows; by rows where the parameters of one would be read for a row or two.
+template <class Code, class Index> bool gcws_csr(Csr<float, Index> logs, Sampling s, View<Code> out) {
+    constexpr int64_t most = int64_t(1) << 31;
+    if (logs.nonzeros && logs.nonzeros >= 4 * s.columns && logs.nonzeros < most && logs.rows < most && columns_rise(logs))
+        return gcws_csr_by_columns(logs, s, out);
+    return gcws_csr_by_rows(logs, s, out), true;
 }
 
 }  // namespace

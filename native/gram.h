@@ -44,19 +44,36 @@ template <class T> struct Some {
 };
 
 // R rows against one panel. C is the type of the sums: T, or double for float data out of range.
+// Where several terms are taken together, x is packed as the panel is, and d a multiple of their number.
 template <class Term, int R, class T, class C>
 void panel_product(const T *const *x, const C *panel, int64_t d, C (*result)[2 * lanes<C>]) {
     V<C> total[R][2] = {}, error[R][2] = {};
     for (int64_t start = 0; start < d; start += plain_terms) {
         const int64_t stop = start + plain_terms < d ? start + plain_terms : d;
         V<C> sum[R][2] = {};
-        for (int64_t k = start; k < stop; ++k) {
-            const V<C> z0 = load(panel + k * 2 * lanes<C>), z1 = load(panel + k * 2 * lanes<C> + lanes<C>);
+        if constexpr (Term::together > 1) {
+            constexpr int N = Term::together;
+            for (int64_t k = start; k < stop; k += N)
+#pragma GCC unroll 2
+                for (int h = 0; h < 2; ++h) {
+                    const C *z = panel + k * 2 * lanes<C> + h * lanes<C>;
 #pragma GCC unroll 8
-            for (int r = 0; r < R; ++r) {
-                const V<C> value = splat(static_cast<C>(x[r][k]));
-                sum[r][0] = Term::add(sum[r][0], value, z0);
-                sum[r][1] = Term::add(sum[r][1], value, z1);
+                    for (int r = 0; r < R; ++r) {
+                        V<C> u[N];
+#pragma GCC unroll 4
+                        for (int g = 0; g < N; ++g) u[g] = splat(x[r][k + g]) + load(z + g * 2 * lanes<C>);
+                        sum[r][h] = Term::add(sum[r][h], u);
+                    }
+                }
+        } else {
+            for (int64_t k = start; k < stop; ++k) {
+                const V<C> z0 = load(panel + k * 2 * lanes<C>), z1 = load(panel + k * 2 * lanes<C> + lanes<C>);
+#pragma GCC unroll 8
+                for (int r = 0; r < R; ++r) {
+                    const V<C> value = splat(static_cast<C>(x[r][k]));
+                    sum[r][0] = Term::add(sum[r][0], value, z0);
+                    sum[r][1] = Term::add(sum[r][1], value, z1);
+                }
             }
         }
 #pragma GCC unroll 8
@@ -77,22 +94,32 @@ void panel_product(const T *const *x, const C *panel, int64_t d, C (*result)[2 *
 
 template <class Term, class T, class C> bool gram_as(Some<const T> X, Some<const T> Z, View<T> out) {
     constexpr int width = 2 * lanes<C>, R = rows_in_registers;
-    const int64_t d = X.matrix.columns;
+    constexpr int N = Term::together;
+    const int64_t columns = X.matrix.columns, d = (columns + N - 1) / N * N;
     if (!X.count || !Z.count) return true;
-    Scratch<C> panel(d * width);
-    if (!panel.data) return false;
+    Scratch<C> panel(d * width), packed(N > 1 ? X.count * d : 0);
+    if (!panel.data || !packed.data) return false;
+    if constexpr (N > 1)
+        for (int64_t i = 0; i < X.count; ++i) {
+            const T *x = row(X.matrix, X.places[i]);
+            for (int64_t k = 0; k < d; ++k) packed.data[i * d + k] = Term::pack(k < columns ? static_cast<C>(x[k]) : C(0));
+        }
     for (int64_t j = 0; j < Z.count; j += width) {
         const int64_t used = Z.count - j < width ? Z.count - j : width;
         for (int64_t start = 0; start < d; start += 16)
             for (int64_t c = 0; c < width; ++c) {
                 const T *z = row(Z.matrix, Z.places[j + (c < used ? c : 0)]);
-                for (int64_t k = start; k < d && k < start + 16; ++k) panel.data[k * width + c] = Term::pack(static_cast<C>(z[k]));
+                for (int64_t k = start; k < d && k < start + 16; ++k)
+                    panel.data[k * width + c] = Term::pack(k < columns ? static_cast<C>(z[k]) : C(0));
             }
         C result[R][width];
         for (int64_t i = 0; i < X.count;) {
             const T *x[R];
             const int r = X.count - i >= R ? R : 1;
-            for (int s = 0; s < r; ++s) x[s] = row(X.matrix, X.places[i + s]);
+            for (int s = 0; s < r; ++s) {
+                if constexpr (N > 1) x[s] = packed.data + (i + s) * d;
+                else x[s] = row(X.matrix, X.places[i + s]);
+            }
             if (r == R) panel_product<Term, R, T, C>(x, panel.data, d, result);
             else panel_product<Term, 1, T, C>(x, panel.data, d, result);
             for (int s = 0; s < r; ++s, ++i)

@@ -275,6 +275,75 @@ bool homogeneous(View<const T> X, const T *amplitudes, const int64_t *harmonics,
     return true;
 }
 
+// A cubic polynomial for each of 2^s pieces of an octave, from 2^first on: piece and place come from the bits of x, without a logarithm.
+// table[c] has 4 rows of `width` coefficients, those of t^0 first; c = 0 is for x = 0. All values of a number are one or a few packs, of which
+// the last may reach beyond them: the next number is written over it.
+template <class T, int N> struct Several {
+    typedef T Type __attribute__((vector_size(N * sizeof(T))));
+};
+template <class U, class T> INLINE U several(const T *p) {
+    U u;
+    __builtin_memcpy(&u, p, sizeof u);
+    return u;
+}
+template <class U, class T> INLINE U cubic(const T *p, int64_t width, T t) {
+    const U at = t - U{}, quadratic = muladd(several<U>(p + 3 * width), at, several<U>(p + 2 * width));
+    return muladd(muladd(quadratic, at, several<U>(p + width)), at, several<U>(p));
+}
+template <class T, int N, bool one_pack> bool piecewise_as(View<const T> X, const Pieces<T> &pieces, View<T> out, bool *bad) {
+    using C = Coefficients<T>;
+    using Integer = typename Types<T>::Integer;
+    constexpr int L = lanes<T>;
+    const int s = pieces.per_octave, shift = C::mantissa - s;
+    const Integer before = static_cast<Integer>((pieces.first + C::bias) * (int64_t(1) << s)) - 1, mask = (Integer(1) << C::mantissa) - 1;
+    using U = typename Several<T, N>::Type;
+    const T *table = pieces.table;
+    const int64_t values = pieces.values, size = 4 * (one_pack ? N : pieces.width);
+    const I<T> one = bits<T>(splat(T(1)));
+    I<T> outside{};
+    const Scratch<T> last(pieces.width);
+    if (!last.data) return false;
+    for (int64_t i = 0; i < X.rows; ++i) {
+        const T *x = row(X, i);
+        T *o = row(out, i), *end = o + (out.columns - size / 4);
+        for (int64_t j = 0; j < X.columns; j += L) {
+            const int64_t n = X.columns - j < L ? X.columns - j : L;
+            const V<T> v = n == L ? load(x + j) : load_n(x + j, n);
+            I<T> c = (bits<T>(v) >> shift) - before;
+            V<T> t = number<T>(((bits<T>(v) << s) & mask) | one) - T(1.5);
+            const I<T> inside = (c > 0) & (c < static_cast<Integer>(pieces.count)), zero = v == T(0);
+            outside |= ~(inside | zero);
+            c = inside ? c : I<T>{};
+            t = inside ? t : zero ? V<T>{} : splat(static_cast<T>(__builtin_nan("")));
+            Integer at[L];
+            T place[L];
+            __builtin_memcpy(at, &c, sizeof at);
+            store(place, t);
+            const auto put = [&](int64_t e, T *to) __attribute__((always_inline)) {
+                const T *p = table + static_cast<int64_t>(at[e]) * size;
+                for (int64_t q = 0; q < size / 4; q += N) {
+                    const auto y = cubic<U>(p + q, size / 4, place[e]);
+                    __builtin_memcpy(to + q, &y, sizeof y);
+                }
+            };
+            int64_t e = 0;
+            for (; e < n && o <= end; ++e, o += values) put(e, o);
+            for (; e < n; ++e, o += values) {  // the last numbers of a row
+                put(e, last.data);
+                for (int64_t q = 0; q < values; ++q) o[q] = last.data[q];
+            }
+        }
+    }
+    *bad = any<T>(outside);
+    return true;
+}
+template <class T> bool piecewise_cubic(View<const T> X, Pieces<T> pieces, View<T> out, bool *bad) {
+    if (X.stride == X.columns && out.stride == out.columns) X = flat(X), out = flat(out);
+    if (pieces.width == 4) return piecewise_as<T, 4, true>(X, pieces, out, bad);
+    if (pieces.width == 8) return piecewise_as<T, 8, true>(X, pieces, out, bad);
+    return piecewise_as<T, 8, false>(X, pieces, out, bad);
+}
+
 // Indices of a CSR matrix, by their bits in a number of the same size: k -> N k, N k + 1, ..., N k + N - 1.
 template <class T> struct Spread {
     static constexpr bool odd = false;

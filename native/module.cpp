@@ -29,6 +29,19 @@ template <class T> void exp2neg_(Matrix<T> A, double scale) {
     run([&] { return ops<T>().exp2neg(a, scale), true; });
 }
 
+template <class T> void exp2neg_expanded_(Matrix<T> A, Vector<T> rows, Vector<T> columns, double scale) {
+    const auto a = view(A, "T");
+    const T *r = vector<T>(rows, a.rows, "rows"), *c = vector<T>(columns, a.columns, "columns");
+    run([&] { return ops<T>().exp2neg_expanded(a, r, c, scale), true; });
+}
+
+template <class T> void row_norm(Matrix<const T> X, Matrix<T> out) {
+    const auto x = view(X, "X");
+    const auto o = view(out, "out");
+    require_shape(o, x.rows, x.columns, "out");
+    run([&] { return ops<T>().row_norm(x, o), true; });
+}
+
 // The arguments that the three Hadamard ops share.
 template <class T> struct Transform {
     View<const T> x;
@@ -103,6 +116,24 @@ bool homogeneous(Matrix<const T> X, Vector<T> amplitudes, Vector<int64_t> harmon
     return bad;
 }
 
+template <class T>
+bool piecewise_cubic(Matrix<const T> X, Cube<T> table, int64_t values, int per_octave, int64_t first, Matrix<T> out) {
+    const auto x = view(X, "X");
+    const auto o = view(out, "out");
+    const auto count = static_cast<int64_t>(table.shape(0)), width = static_cast<int64_t>(table.shape(2));
+    require_aligned(table, "table", sizeof(T));
+    require(count > 0 && table.shape(1) == 4, "table must have shape (count, 4, width), count at least 1");
+    require(width == 4 || (width > 0 && width % 8 == 0), "the width of table must be 4 or a multiple of 8, got " + std::to_string(width));
+    require(values > 0 && values <= width && values > width - 8, "values must be at most the width of table, and more than that less 8");
+    require(per_octave >= 0 && per_octave <= 16, "per_octave must be in 0 .. 16, got " + std::to_string(per_octave));
+    constexpr int64_t least = sizeof(T) == 4 ? -126 : -1022, most = sizeof(T) == 4 ? 128 : 1024;
+    require(first >= least && (first - least) + ((count - 1) >> per_octave) <= most - least, "the pieces must be of normal numbers");
+    require_shape(o, x.rows, values * x.columns, "out");
+    bool bad = false;
+    run([&] { return ops<T>().piecewise_cubic(x, {table.data(), count, width, values, per_octave, first}, o, &bad); });
+    return bad;
+}
+
 // T is the number of the size of the index I: a vector of either can be shuffled in the same way.
 template <class T, class I> void spread(Vector<I> indices, Matrix<I> out) {
     static_assert(sizeof(T) == sizeof(I));
@@ -167,6 +198,8 @@ template <class T> void bind(nb::module_ &m) {
     m.def("cos_", cos_<T>, "T"_a.noconvert(), "scale"_a, "phases"_a.noconvert().none() = nb::none());
     m.def("cossin", cossin<T>, "T"_a.noconvert(), "scale"_a, "out"_a.noconvert());
     m.def("exp2neg_", exp2neg_<T>, "T"_a.noconvert(), "scale"_a);
+    m.def("exp2neg_expanded_", exp2neg_expanded_<T>, "T"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(), "scale"_a);
+    m.def("row_norm", row_norm<T>, "X"_a.noconvert(), "out"_a.noconvert());
     m.def("hadamard", hadamard<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "out"_a.noconvert());
     m.def("hadamard_cos", hadamard_cos<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "scale"_a,
           "phases"_a.noconvert().none(), "out"_a.noconvert());
@@ -175,6 +208,8 @@ template <class T> void bind(nb::module_ &m) {
     m.def("chi2_series", chi2_series<T>, "X"_a.noconvert(), "poles"_a.noconvert(), "out"_a.noconvert());
     m.def("chi2_chebyshev", chi2_chebyshev<T>, "X"_a.noconvert(), "n_terms"_a, "center"_a, "out"_a.noconvert());
     m.def("homogeneous", homogeneous<T>, "X"_a.noconvert(), "amplitudes"_a.noconvert(), "harmonics"_a.noconvert(), "step"_a, "degree"_a,
+          "out"_a.noconvert());
+    m.def("piecewise_cubic", piecewise_cubic<T>, "X"_a.noconvert(), "table"_a.noconvert(), "values"_a, "per_octave"_a, "first"_a,
           "out"_a.noconvert());
     const auto pairs = [&](const char *name, auto *function) {
         m.def(name, function, "X"_a.noconvert(), "Z"_a.noconvert(), "out"_a.noconvert());
@@ -197,6 +232,8 @@ NB_MODULE(_native, m) {
     bind<float>(m);
     bind<double>(m);
     bind_codes(m);
+    bind_csv(m);
+    bind_svmlight(m);
     m.def("spread", spread<float, int32_t>, "indices"_a.noconvert(), "out"_a.noconvert());
     m.def("spread", spread<double, int64_t>, "indices"_a.noconvert(), "out"_a.noconvert());
     m.def("pick", [] { table = pick(); }, "Use the instruction set that MERCER_ISA names, else the best one.");

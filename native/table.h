@@ -29,6 +29,13 @@ template <class T> struct Panels {  // (count, codes, m), contiguous
     int64_t count, codes, m;
 };
 
+template <class T> struct Pieces {  // (count, 4, width), contiguous: 2^per_octave pieces of each octave from 2^first on, the first one for 0
+    const T *table;
+    int64_t count, width, values;
+    int per_octave;
+    int64_t first;
+};
+
 struct NewCodes {  // codes to be written, of 1, 2 or 4 bytes
     void *data;
     int bytes;
@@ -74,6 +81,8 @@ template <class T> struct Ops {
     void (*cos)(View<T> A, double scale, const T *phases);
     void (*cossin)(View<const T> A, double scale, View<T> out);
     void (*exp2neg)(View<T> A, double scale);
+    void (*exp2neg_expanded)(View<T> A, const T *rows, const T *columns, double scale);
+    void (*row_norm)(View<const T> X, View<T> out);
     bool (*hadamard)(View<const T> X, Signs<T> signs, const T *lengths, View<T> out);
     bool (*hadamard_cos)(View<const T> X, Signs<T> signs, const T *lengths, double scale, const T *phases, View<T> out);
     bool (*hadamard_cossin)(View<const T> X, Signs<T> signs, const T *lengths, double scale, View<T> out);
@@ -82,6 +91,7 @@ template <class T> struct Ops {
     bool (*chi2_chebyshev)(View<const T> X, int64_t n_terms, double center, View<T> out);
     bool (*homogeneous)(View<const T> X, const T *amplitudes, const int64_t *harmonics, int64_t n_harmonics, double step, double degree,
                         View<T> out, bool *bad);
+    bool (*piecewise_cubic)(View<const T> X, Pieces<T> pieces, View<T> out, bool *bad);  // *bad: a number of X is neither 0 nor in a piece
     void (*spread)(View<const T> indices, View<T> out);  // integers of the size of T, by their bits
     using Gram = bool (*)(View<const T> X, View<const T> Z, View<T> out);
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1, l2;
@@ -96,8 +106,8 @@ template <class T> struct Ops {
 
 template <class Code> struct GcwsOps {
     bool (*dense)(View<const float> logs, Sampling sampling, View<Code> out);
-    void (*csr32)(Csr<float, int32_t> logs, Sampling sampling, View<Code> out);
-    void (*csr64)(Csr<float, int64_t> logs, Sampling sampling, View<Code> out);
+    bool (*csr32)(Csr<float, int32_t> logs, Sampling sampling, View<Code> out);
+    bool (*csr64)(Csr<float, int64_t> logs, Sampling sampling, View<Code> out);
 };
 
 struct Table {

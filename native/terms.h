@@ -13,7 +13,7 @@ template <> struct Range<float> {
     static constexpr float low = 0x1p-60f, high = 0x1p60f, tiny = 0x1p-90f, normal = 0x1p-126f;
 };
 template <> struct Range<double> {
-    static constexpr double low = 0x1p-500, high = 0x1p500, tiny = 0x1p-600, normal = 0x1p-1022;
+    static constexpr double low = 0x1p-120, high = 0x1p120, tiny = 0x1p-600, normal = 0x1p-1022;
 };
 
 // acc + a b / s, where a, b <= s. rcp14 or rcpps and one Newton step: 2^-28 with AVX-512, 2^-23 with AVX2; a true division elsewhere.
@@ -36,6 +36,7 @@ INLINE V<double> add_quotient(V<double> acc, V<double> a, V<double> b, V<double>
 #endif
 
 template <class T> struct Unchanged {
+    static constexpr int together = 1;  // terms
     static INLINE T pack(T z) { return z; }
     static INLINE T finish(T sum) { return sum; }
 };
@@ -43,9 +44,27 @@ template <class T> struct Unchanged {
 // xz / (x + z), doubled at the end. Packed z = 0 is tiny instead, which saves the test for 0 / 0: a column then adds at most tiny,
 // while a true term is at least low / 2, so a sum below low / 4 is 0.
 template <class T> struct Chi2 {
+    static constexpr int together = 1;
     static INLINE T pack(T z) { return z + Range<T>::tiny; }
     static INLINE V<T> add(V<T> acc, V<T> x, V<T> z) { return add_quotient(acc, x, z, x + z); }
     static INLINE T finish(T sum) { return sum < Range<T>::low / 4 ? T(0) : 2 * sum; }
+};
+// xz / (x + z) = 1 / (1/x + 1/z) in double, of packed reciprocals on both sides: four terms are one fraction, which takes one division for
+// four. 2^245 stands for 1/0: the product of four sums is in range, and what a column of zeros adds is far below low / 4.
+template <> struct Chi2<double> {
+    static constexpr int together = 4;
+    static INLINE double pack(double z) { return z == 0 ? 0x1p245 : 1 / z; }
+    static INLINE V<double> add(V<double> acc, const V<double> *u) {
+        const V<double> above = u[0] + u[1], below = u[0] * u[1], other_above = u[2] + u[3], other_below = u[2] * u[3];
+        const V<double> numerator = muladd(above, other_below, other_above * below), s = below * other_below;
+#if defined(MERCER_RCP_DOUBLE)  // rcp14 and (1 + e)(1 + e^2): 2^-56
+        const V<double> r = rcp(s), e = muladd(-s, r, splat(1.0));
+        return muladd(numerator * muladd(e, r, r), muladd(e, e, splat(1.0)), acc);
+#else
+        return acc + numerator / s;
+#endif
+    }
+    static INLINE double finish(double sum) { return sum < Range<double>::low / 4 ? 0.0 : 2 * sum; }
 };
 // The safe forms have a = min, b = max, u = a / b <= 1.
 struct SafeChi2 : Unchanged<double> {

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer import (
     GCWS,
+    AdditiveNystroem,
     Chi2Series,
     CompressiveFourier,
     ExpChi2,
@@ -24,6 +25,7 @@ from mercer import (
     RandomFourier,
     RandomLaplace,
     RandomProjection,
+    Scaled,
     certify,
 )
 from mercer.evaluation.convergence import Law, _fit_law, _Pilots, _verify
@@ -174,6 +176,32 @@ def test_landmarks_are_not_among_the_rows_that_are_measured():
     )
     assert never.needed is None
     assert "the least that was measured is" in str(never)
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        Nystroem(20, kernel="gaussian", gamma=3.0, random_state=0),
+        Nystroem(20, kernel="min-max", landmarks="uniform", random_state=0),
+        AdditiveNystroem(2),
+        Scaled() >> Nystroem(20, gamma=0.1, random_state=0),
+    ],
+    ids=repr,
+)
+def test_the_trace_error_of_a_projection_bounds_its_errors(feature_map):
+    fitted = feature_map.fit(TRAIN)
+    found = certify(fitted, TEST)
+    Z, K = fitted.transform(TEST), fitted.kernel_(TEST)
+    left = np.diag(K) - np.sum(Z**2, axis=1)
+    assert found.trace_error == pytest.approx(left.sum() / np.trace(K), rel=1e-6)
+    assert np.all(np.abs(Z @ Z.T - K) <= np.sqrt(np.outer(left, left)) + 1e-9 * K.max())
+    assert 0 < found.mean <= found.trace_error * np.diag(K).mean()
+    assert "  trace error  " in str(found)
+
+
+def test_the_trace_error_is_of_projections_alone():
+    for other in (Chi2Series(2), RandomProjection(2), RandomFourier(64) >> Nystroem(20)):
+        assert certify(other.fit(TRAIN), TEST, pairs=500).trace_error is None
 
 
 def test_a_projection_needs_fewer_than_all_columns_for_an_error_above_0():

@@ -38,6 +38,12 @@ def exp2_bound(truth: Array, args: Args) -> Array:
     )
 
 
+def expanded_bound(truth: Array, args: Args) -> Array:
+    """Return ln 2 times the error of the sum, 2 eps of its parts, and 2 ulp of the power."""
+    parts = np.abs(args["rows"][:, None]) + np.abs(args["columns"]) + np.abs(SCALE * args["T"])
+    return exp2_bound(truth, args) + np.abs(truth) * np.expm1(np.log(2) * 2 * eps(args) * parts)
+
+
 # Transforms: the worst case of three times log2 p additions, log2(p^3) / 2 eps |x| |w|.
 # test_transforms_keep_the_promise has a smaller bound on the mean.
 
@@ -144,6 +150,28 @@ ELEMENTWISE: dict[str, Case] = {
         exp2_bound,
         Axes({"T": 0}, {"T": 1}),
         outputs=("T",),
+    ),
+    "exp2neg_expanded_": Case(
+        lambda rng, t, n, d, m: {
+            "T": 5 * normal(rng, t, n, m),
+            "rows": 5 * np.abs(normal(rng, t, n)),
+            "columns": 5 * np.abs(normal(rng, t, m)),
+            "scale": SCALE,
+        },
+        expanded_bound,
+        Axes({"T": 0, "rows": 0}, {"T": 1, "columns": 0}),
+        outputs=("T",),
+    ),
+    "row_norm": Case(
+        lambda rng, t, n, d, m: {
+            "X": np.where(rng.random((n, 1)) < 0.8, normal(rng, t, n, m), 0).astype(t)
+            * np.exp2(rng.integers(-100, 100, (n, 1))).astype(t),
+            "out": np.empty((n, m), dtype=t),
+        },
+        lambda truth, args: (
+            4 * eps(args) * np.abs(truth) + np.finfo(args["X"].dtype).smallest_subnormal
+        ),
+        Axes({"X": 0}),
     ),
     "hadamard": Case(
         lambda rng, t, n, d, m: {

@@ -91,9 +91,31 @@ def homogeneous(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -
     }
 
 
+def piecewise(rng: np.random.Generator, dtype: type, n: int, d: int, m: int) -> Args:
+    """Make arguments with pieces of 5 to 30 octaves about 1; some numbers are in none of them."""
+    values, per_octave, octaves = 1 + m % 19, m % 5, 5 + m % 26
+    width = 4 if values <= 4 else -(-values // 8) * 8
+    table = rng.standard_normal((1 + octaves * 2**per_octave, 4, width)).astype(dtype)
+    return {
+        "X": histogram(rng, dtype, n, d),
+        "table": table,
+        "values": values,
+        "per_octave": per_octave,
+        "first": -octaves + 2,
+        "out": np.empty((n, values * d), dtype=dtype),
+    }
+
+
+def piecewise_bound(truth: Array, args: Args) -> Array:
+    """Return 4 eps of the sum of |c_k t^k|, which is at most that of |c_k| 2^-k."""
+    sizes = np.abs(wide(args["table"])).max(axis=(0, 2), initial=0) * 0.5 ** np.arange(4)
+    return np.where(np.isnan(truth), 0, 4 * eps(args) * sizes.sum())
+
+
 LIFT = Axes({"X": 0}, {"X": 1}, values=0)
 LIFTS: dict[str, Case] = {
     "chi2_series": Case(series, lift_bound(0.5), LIFT),
     "chi2_chebyshev": Case(chebyshev, lift_bound(2), LIFT),
     "homogeneous": Case(homogeneous, homogeneous_bound, LIFT),
+    "piecewise_cubic": Case(piecewise, piecewise_bound, LIFT),
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from mercer._typing import is_csr
+from mercer.data.stream import CHUNK_BYTES
 
 N, D = 257, 5
 NAMES = [f"c{i}" for i in range(D)]
@@ -31,6 +34,16 @@ def rows() -> np.ndarray:
 X = rows()
 y = np.random.default_rng(1).integers(0, 3, size=N)
 w = np.random.default_rng(2).random(N)
+
+
+@contextmanager
+def chunk_bytes(size: int) -> Iterator[None]:
+    """Open streams whose chunks are read from about `size` bytes."""
+    token = CHUNK_BYTES.set(size)
+    try:
+        yield
+    finally:
+        CHUNK_BYTES.reset(token)
 
 
 def table(X=X, y=y, w=w) -> pa.Table:
@@ -241,12 +254,12 @@ REFUSED = {
         damaged(f, "d.csv", b"a,b\n1,2\n"),
         {"target": y},
     ),
-    r"no svmlight file \(label index:value ...\) at d.svm, row 1 of the file: .*sorted and "
-    r"unique": lambda f: (
+    r"no svmlight file \(label index:value ...\) at d.svm, row 1 of the file, line 4: columns "
+    r"must be sorted and unique, and 2 follows 3": lambda f: (
         damaged(f, "d.svm", b"# a comment\n1 1:2 # more\n\n2 3:1 2:1\n"),
         {},
     ),
-    r"at d.svm, row 0 of the file: it has a query id \(qid:\)": lambda f: (
+    r"at d.svm, row 0 of the file, line 1: it has a query id \(qid:\)": lambda f: (
         damaged(f, "d.svm", b"1 qid:3 1:2\n"),
         {},
     ),

@@ -26,6 +26,7 @@ from mercer.kernels import (
     Resemblance,
 )
 from mercer.kernels.euclidean import Scaled
+from mercer.kernels.gram import gram_by_expansion
 from mercer.parallel.tile_size import override_limits
 
 KERNELS = [
@@ -209,3 +210,26 @@ def test_radial_kernels_of_scaled_columns_take_the_op_of_the_kernel(kernel, dtyp
     assert K.dtype == dtype
     np.testing.assert_allclose(K, expected, rtol=1e-12 if dtype == np.float64 else 1e-5)
     np.testing.assert_allclose(np.diag(same), 1.0)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.7), ExpChi2(0.7)])
+def test_expanded_distances_have_the_digits_of_direct_ones(kernel):
+    """Near duplicates that are far from all others would lose digits, and are computed directly."""
+    rng = np.random.default_rng(3)
+    Z = rng.gamma(0.5, size=(30, 40)) / 10
+    Z[-2:] += 4
+    X = np.concatenate([rng.gamma(0.5, size=(50, 40)) / 10, Z + 1e-9 * rng.random(Z.shape)])
+    exact = kernel(X.astype(np.longdouble), Z.astype(np.longdouble)).astype(np.float64)
+    found = gram_by_expansion(kernel, X, Z)
+    assert found is not None
+    allowed = 64 * np.finfo(np.float64).eps * (1 - np.log(exact)) * exact
+    assert np.all(np.abs(found - exact) <= allowed)
+
+
+def test_expanded_distances_are_for_dense_float64_rows_of_two_kernels():
+    X = np.random.default_rng(4).random((5, 3))
+    assert gram_by_expansion(Gaussian(1.0), X, X) is not None
+    assert gram_by_expansion(Laplacian(1.0), X, X) is None
+    assert gram_by_expansion(Gaussian(1.0), X.astype(np.float32), X.astype(np.float32)) is None
+    assert gram_by_expansion(Gaussian(1.0), sp.csr_array(X), X) is None
+    assert gram_by_expansion(Gaussian(1.0), 1e200 * X, X) is None

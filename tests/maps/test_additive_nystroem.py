@@ -14,7 +14,8 @@ import mercer
 from mercer import AdditiveNystroem, Chi2Series, Homogeneous
 from mercer.kernels import Additive, Chi2, Intersection, JensenShannon, Signed
 from mercer.kernels import Homogeneous as HomogeneousKernel
-from mercer.maps.additive_nystroem import _pivots, _principal
+from mercer.maps._landmarks import pivoted_cholesky, propose_largest
+from mercer.maps.additive_nystroem import LandmarkLift, TabulatedLift, _principal
 from mercer.stats.histogram import Histogram
 
 rng = np.random.default_rng(0)
@@ -31,6 +32,14 @@ class Warped(Additive):
 
     def term(self, x, z):
         return np.exp(-np.abs(x - z))
+
+
+def greedy_pivots(kernel, x, weights, n) -> np.ndarray:
+    def values(rows, columns):
+        return kernel.term(x[rows][:, None], x[columns])
+
+    pivots, _ = pivoted_cholesky(values, kernel.term(x, x), n, propose_largest(weights))
+    return x[pivots]
 
 
 def inner_products(fitted, X) -> np.ndarray:
@@ -69,7 +78,7 @@ def test_jensen_shannon_has_its_published_errors(n, error):
     """Pivoted Cholesky on a fine grid of [0, 1], logarithmic so that no place is favoured; a
     histogram of it is nearly as good.
     """
-    pivots = _pivots(JensenShannon(), FINE, np.ones_like(FINE), n)
+    pivots = greedy_pivots(JensenShannon(), FINE, np.ones_like(FINE), n)
     assert sup_error(AdditiveNystroem(n, landmarks=pivots).fit(GRID)) == pytest.approx(
         error, rel=0.03
     )
@@ -82,6 +91,19 @@ def test_jensen_shannon_gains_what_is_published_over_the_homogeneous_map(n, gain
     K = JensenShannon()(GRID[::10])
     Z = theirs.transform(GRID[::10])
     assert np.abs(Z @ Z.T - K).max() / sup_error(AdditiveNystroem(n).fit(GRID)) > 0.95 * gain
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("landmarks", ["greedy", "rpcholesky"])
+def test_the_trace_error_is_that_of_the_features(landmarks, per_column):
+    """Up to the width of the bins of the histogram."""
+    rows = np.random.default_rng(3).gamma(0.7, size=(3000, 3)) * [1, 10, 100]
+    fitted = AdditiveNystroem(
+        4, kernel="chi2", landmarks=landmarks, per_column=per_column, random_state=0
+    ).fit(rows)
+    squares = np.sum(fitted.transform(rows) ** 2)
+    assert fitted.trace_error_ == pytest.approx(1 - squares / rows.sum(), rel=0.05)
+    assert 0 < fitted.trace_error_ < 0.1
 
 
 @pytest.mark.parametrize("n", [4, 10])
@@ -98,7 +120,7 @@ def test_landmarks_go_where_the_data_are():
     """
     rows = np.random.default_rng(2).dirichlet(np.full(100, 2.0), size=120)
     values, weights = mercer.accumulate(rows[:60], Histogram()).centers()
-    blind = _pivots(Intersection(), values, np.ones_like(weights), 5)
+    blind = greedy_pivots(Intersection(), values, np.ones_like(weights), 5)
     ours = AdditiveNystroem(5, kernel="intersection").fit(rows[:60])
     theirs = AdditiveNystroem(5, kernel="intersection", landmarks=blind).fit(rows[:60])
     assert relative_error(ours, rows[60:]) < 0.5 * relative_error(theirs, rows[60:])
@@ -127,7 +149,7 @@ def test_kernel_pca_is_that_of_the_sample_with_every_value_as_often_as_it_was_dr
     np.testing.assert_allclose(np.abs(found), np.abs(expected[:, ::-1]), atol=1e-12)
 
 
-@pytest.mark.parametrize("landmarks", ["greedy", "sample"])
+@pytest.mark.parametrize("landmarks", ["greedy", "rpcholesky", "sample"])
 def test_columns_of_different_scale_gain_by_landmarks_of_their_own(landmarks):
     scaled = X * 10.0 ** np.arange(-4, 4)
     scaled[:, 3] = 0.0
@@ -236,8 +258,8 @@ def test_nothing_but_zeros_is_mapped_to_zeros(per_column):
         ({"kernel": mercer.kernels.Gaussian()}, "kernel must be one of"),
         (
             {"landmarks": "gredy"},
-            "landmarks must be 'greedy' or 'sample', or an array of finite numbers above 0, "
-            "got 'gredy'. Did you mean 'greedy'",
+            "landmarks must be one of 'greedy', 'rpcholesky', 'sample', or an array of finite "
+            "numbers above 0, got 'gredy'. Did you mean 'greedy'",
         ),
         (
             {"landmarks": [0.1, 0.2]},
@@ -255,3 +277,37 @@ def test_nothing_but_zeros_is_mapped_to_zeros(per_column):
 def test_parameters_that_do_not_go_together_are_refused(params, words):
     with pytest.raises(ValueError, match=words):
         AdditiveNystroem(**params).fit(X)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "hellinger", "jensen-shannon"])
+@pytest.mark.parametrize("settings", [{}, {"landmarks": "sample"}, {"signed": True}])
+def test_float32_is_read_from_a_table_with_the_digits_of_float32(kernel, settings):
+    fitted = AdditiveNystroem(5, kernel=kernel, random_state=0, **settings).fit(X)
+    lift = fitted.tile_transform_.astype(np.float32).stages[0]
+    assert isinstance(lift, TabulatedLift)
+    rng = np.random.default_rng(5)
+    numbers = np.exp2(rng.uniform(-30, 8, (100, X.shape[1]))).astype(np.float32)
+    wanted = fitted.transform(numbers.astype(np.float64)).reshape(*numbers.shape, 5)
+    found = fitted.transform(numbers).reshape(wanted.shape)
+    errors = np.abs(found - wanted).max(axis=2) / np.abs(wanted).max(axis=2)
+    assert errors.max() < 2 * np.finfo(np.float32).eps
+
+
+def test_numbers_beyond_the_table_are_lifted_without_it():
+    fitted = AdditiveNystroem(5).fit(X)
+    lift = fitted.tile_transform_.astype(np.float32).stages[0]
+    info = np.finfo(np.float32)
+    below, above = 2.0**lift.first, 2.0 ** (lift.first + (len(lift.table) >> lift.per_octave))
+    numbers = np.zeros((3, X.shape[1]), np.float32)
+    numbers[0, :5] = np.nextafter(np.float32(below), np.float32(0)), above, 1e30, 1e-30, info.tiny
+    numbers[2, 6:8] = info.smallest_subnormal, below
+    wanted = fitted.transform(numbers.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(fitted.transform(numbers), wanted, rtol=1e-6)
+    sparse = fitted.transform(sp.csr_array(numbers))
+    np.testing.assert_allclose(sparse.toarray(), wanted, rtol=1e-6)
+
+
+def test_a_kernel_with_a_cusp_has_no_table():
+    fitted = AdditiveNystroem(5, kernel="intersection").fit(X)
+    lift = fitted.tile_transform_.astype(np.float32).stages[0]
+    assert isinstance(lift, LandmarkLift)

@@ -19,7 +19,14 @@ from mercer import Chi2Series, Nystroem, kernels
 from mercer.kernels import CallableKernel, Chi2, Gaussian, JensenShannon, Laplacian, Linear
 from mercer.kernels.registry import kernel_class, kernel_classes
 from mercer.maps._bandwidth import BANDWIDTH_RULES
-from mercer.maps._landmarks import sample_by_leverage, sample_kmeans_plus_plus
+from mercer.maps._landmarks import (
+    pivoted_cholesky,
+    pool_size,
+    propose_by_residual,
+    sample_by_leverage,
+    sample_by_pivoted_cholesky,
+    sample_kmeans_plus_plus,
+)
 from mercer.maps.block import Dense
 from mercer.rng import Rng
 
@@ -62,7 +69,7 @@ every_kernel = pytest.mark.parametrize(
 
 
 @every_kernel
-@pytest.mark.parametrize("landmarks", ["uniform", "kmeans++", "leverage"])
+@pytest.mark.parametrize("landmarks", ["rpcholesky", "uniform", "kmeans++", "leverage"])
 def test_the_map_is_exact_when_all_rows_are_landmarks(kernel, landmarks):
     fitted = Nystroem(60, kernel=kernel, landmarks=landmarks, random_state=0).fit(X)
     np.testing.assert_array_equal(np.sort(fitted.landmarks_, axis=0), np.sort(X, axis=0))
@@ -177,7 +184,7 @@ def test_a_function_is_given_arrays_and_its_keywords():
     [
         (
             lambda X, Z: X @ Z.T.mean(axis=1),
-            r"must return the Gram matrix of its rows, \(5, 5\) real numbers here, got",
+            r"must return the Gram matrix of its rows, \(60, 60\) real numbers here, got",
         ),
         (lambda X, Z: np.full((len(X), len(Z)), np.nan), "returned nan for the rows"),
         (lambda X, Z: X @ np.triu(np.ones((6, 6))) @ Z.T, "needs a symmetric kernel"),
@@ -401,3 +408,77 @@ def test_called_is_a_kernel_like_the_others():
     D = k.squared_distance(X)
     np.testing.assert_allclose(D, D.T, atol=1e-9)
     assert (np.diag(D) == 0).all()
+
+
+@pytest.mark.full
+def test_blocks_of_proposals_sample_pivots_as_one_at_a_time_does():
+    """Three pivots of six: the probability of each sequence is that of randomly pivoted Cholesky,
+    p(i) = K_ii/trace, then of the residuals.
+    """
+    A = np.random.default_rng(0).normal(size=(6, 4))
+    K = A @ A.T
+    weights = np.array([1.0, 2.0, 1.0, 0.5, 1.0, 3.0])
+
+    def probabilities(R, chosen, p, table):
+        if len(chosen) == 3:
+            table[chosen] = p
+            return table
+        share = weights * np.maximum(np.diag(R), 0)
+        share = np.where(np.isin(np.arange(6), chosen), 0, share) / share.sum()
+        for i in np.flatnonzero(share):
+            rest = R - np.outer(R[:, i], R[i]) / R[i, i]
+            probabilities(rest, (*chosen, int(i)), p * share[i], table)
+        return table
+
+    expected = probabilities(K, (), 1.0, {})
+    counts = dict.fromkeys(expected, 0)
+    draws = 6_000
+    for seed in range(draws):
+        propose = propose_by_residual(Rng(seed), "test", 3, weights)
+        pivots, _ = pivoted_cholesky(lambda i, j: K[i][:, j], np.diag(K).copy(), 3, propose)
+        counts[tuple(map(int, pivots))] += 1
+    frequency = np.array([counts[key] for key in expected])
+    mean = draws * np.array(list(expected.values()))
+    likely = mean > 5
+    statistic = np.sum((frequency - mean)[likely] ** 2 / mean[likely])
+    assert likely.sum() > 40
+    assert statistic < likely.sum() + 5 * np.sqrt(2 * likely.sum())
+
+
+@every_kernel
+def test_the_trace_error_is_that_of_the_rows_of_which_landmarks_are_chosen(kernel):
+    fitted = Nystroem(12, kernel=kernel, random_state=0).fit(X)
+    squares = np.sum(fitted.transform(X) ** 2)
+    total = np.trace(fitted.kernel_(X))
+    assert fitted.trace_error_ == pytest.approx(1 - squares / total, rel=1e-6, abs=1e-9)
+    assert Nystroem(12, kernel=kernel, landmarks="uniform").fit(X).trace_error_ is None
+
+
+def test_pivoted_cholesky_has_a_fifth_of_the_error_of_uniform_landmarks_on_small_clusters():
+    rows = clusters(0)
+    errors = {
+        name: np.median(
+            [
+                relative_error(Nystroem(40, landmarks=name, random_state=seed).fit(rows), rows)
+                for seed in range(5)
+            ]
+        )
+        for name in ("uniform", "rpcholesky")
+    }
+    assert errors["rpcholesky"] < errors["uniform"] / 5
+
+
+def test_repeated_rows_are_chosen_once_and_others_fill_the_number():
+    rows = np.repeat(X[:4], 30, axis=0)
+    chosen, error = sample_by_pivoted_cholesky(Rng(0), Gaussian(0.3), rows, 10)
+    assert error == 0
+    assert len(np.unique(chosen)) == 10 and len(np.unique(rows[chosen[:4]], axis=0)) == 4
+    fitted = Nystroem(10, gamma=0.3, random_state=0).fit(rows)
+    assert fitted.transform(Y).shape == (25, 10) and relative_error(fitted, rows) < 1e-7
+
+
+def test_the_factor_of_the_pool_is_bounded():
+    assert pool_size(10, 8) == 2048 and pool_size(10, 2**15) == 100
+    assert pool_size(1000, 8) == 10_000
+    assert pool_size(4000, 8) == 2**28 // 32_000
+    assert pool_size(20_000, 8) == 40_000

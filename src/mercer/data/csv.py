@@ -4,27 +4,62 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from mercer._typing import Array
 from mercer.data import cells
 from mercer.data.arrow import Column, pyarrow
 from mercer.data.cells import FALSE, TRUE
 from mercer.data.column_roles import COLUMNS
 from mercer.data.csv_dialect import DELIMITERS, HEAD_BYTES, Dialect, detect_dialect
 from mercer.data.files import describe_row
-from mercer.data.inputs import AnyPath, inner_suffix, open_input
-from mercer.data.stream import CHUNK_BYTES
+from mercer.data.inputs import LONGEST_LINE, AnyPath, inner_suffix, open_input
+from mercer.data.stream import CHUNK_BYTES, Parts
 from mercer.data.table_files import TextFilesStream, TextFilesTable
 from mercer.errors import ColumnTypeError, RowError
+from mercer.ops import cpu
 
-LONGEST_LINE = 2**28
 _LINES = 4  # at least, in the head of a file
 _SHOWN = 60  # characters of a line in an error
+_COUNTED = 2**30  # bytes of a line that is too long, for the error
+
+
+@dataclass(frozen=True, eq=False)
+class NumberBlock:
+    """Rows of plain numbers: inputs, and targets and weights as other columns of some dtypes."""
+
+    inputs: Array
+    others: Array
+    dtypes: Sequence[np.dtype[Any]]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.inputs)
+
+    def slice(self, start: int) -> NumberBlock:
+        """Return the rows from `start` on."""
+        return NumberBlock(self.inputs[start:], self.others[start:], self.dtypes)
+
+    def code_columns(self, types: dict[str, Any], names: Collection[str]) -> Any:
+        """Return a record batch of the columns of `types` that are among the names."""
+        pa = pyarrow("Reading CSV")
+        width, arrays = self.inputs.shape[1], {}
+        for j, (name, kind) in enumerate(types.items()):
+            if name in names:
+                values = self.inputs[:, j] if j < width else self.others[:, j - width]
+                arrays[name] = pa.array(values, from_pandas=True).cast(kind)
+        return pa.RecordBatch.from_pydict(arrays)
 
 
 class CsvStream(TextFilesStream):
-    """Rows of CSV files, one after the other."""
+    """Rows of CSV files, one after the other.
+
+    The compiled core reads numbers up to the first line that is not plain, pyarrow whatever
+    follows.
+    """
 
     kind = "csv"
     _table: CsvTable
@@ -32,11 +67,44 @@ class CsvStream(TextFilesStream):
     def _batches(
         self, i: int, begin: int, types: dict[str, Any], start: int, rows: int
     ) -> Iterator[tuple[int, Any]]:
-        for at, batch in super()._batches(i, begin, types, start, rows):
-            error = self._table.find_code(i, batch, self.declared) if self._infers else None
-            if error is not None:
-                raise self.locate(error, begin)
-            yield at, batch
+        done = 0
+        if self._has_numbers_only(types):
+            for block in self._table.number_blocks(i, types, len(self._inputs)):
+                if block is None:
+                    break
+                if self._infers:
+                    self._refuse_codes(i, begin, block.code_columns(types, self._table.lengths))
+                yield done, block
+                done += block.num_rows
+            else:
+                return
+        for at, batch in super()._batches(i, begin, types, max(start, done), rows):
+            if at + batch.num_rows <= done:
+                continue
+            if self._infers:
+                self._refuse_codes(i, begin, batch)
+            skipped = max(0, done - at)
+            yield at + skipped, batch.slice(skipped)
+
+    def _refuse_codes(self, i: int, begin: int, batch: Any) -> None:
+        error = self._table.find_code(i, batch, self.declared)
+        if error is not None:
+            raise self.locate(error, begin)
+
+    def _has_numbers_only(self, types: dict[str, Any]) -> bool:
+        """Return whether all columns are numbers, those of targets possibly whole ones."""
+        pa = pyarrow("Reading CSV")
+        numbers = all(
+            pa.types.is_float64(kind) or pa.types.is_int64(kind) for kind in types.values()
+        )
+        return cpu.available() and numbers and self.schema is None and self._split is None
+
+    def _parts(self, batch: Any) -> Parts:
+        if not isinstance(batch, NumberBlock):
+            return super()._parts(batch)
+        labels = [batch.others[:, j].astype(batch.dtypes[j]) for j in range(len(self._targets))]
+        y = None if not labels else np.column_stack(labels) if self._several else labels[0]
+        return batch.inputs, y, batch.others[:, -1].copy() if self._weights else None
 
 
 class CsvTable(TextFilesTable):
@@ -45,6 +113,8 @@ class CsvTable(TextFilesTable):
     Attributes
     ----------
     dialects : list of Dialect
+    lengths : dict of names and int
+        Columns of digits of one length, which are codes if one has a leading zero.
     """
 
     stream_class = CsvStream
@@ -82,15 +152,15 @@ class CsvTable(TextFilesTable):
         """
         pa = pyarrow("Reading CSV")
         whole = [name for name, kind in self._types.items() if pa.types.is_integer(kind)]
-        self._lengths: dict[str, int] = {}
+        self.lengths: dict[str, int] = {}
         if not whole:
             return
         self._declared = dict.fromkeys(whole, pa.string())
         batch = next(self._first_batches())
         texts = {name: batch.column(name).drop_null() for name in whole}
-        self._lengths = {name: cells.code_length(values) for name, values in texts.items()}
-        self._lengths = {name: length for name, length in self._lengths.items() if length}
-        codes = [name for name in self._lengths if cells.has_leading_zeros(texts[name])]
+        self.lengths = {name: cells.code_length(values) for name, values in texts.items()}
+        self.lengths = {name: length for name, length in self.lengths.items() if length}
+        codes = [name for name in self.lengths if cells.has_leading_zeros(texts[name])]
         codes += [name for name in whole if cells.has_hexadecimals(texts[name])]
         self._declared = dict.fromkeys(codes, pa.string())
         if codes:
@@ -103,7 +173,7 @@ class CsvTable(TextFilesTable):
         kinds are left alone.
         """
         pa, compute = pyarrow("Reading CSV"), pyarrow("Reading CSV", "compute")
-        for name, length in list(self._lengths.items()):
+        for name, length in list(self.lengths.items()):
             if name in declared or name not in batch.schema.names:
                 continue
             values = batch.column(name)
@@ -118,8 +188,51 @@ class CsvTable(TextFilesTable):
                     value = part.column(0)[row].as_py()
                     return _mismatch(name, values.type, start + row, value, where)
                 start += part.num_rows
-            self._lengths.pop(name, None)  # numbers of other lengths
+            self.lengths.pop(name, None)  # numbers of other lengths
         return None
+
+    def number_blocks(
+        self, i: int, types: dict[str, Any], inputs: int
+    ) -> Iterator[NumberBlock | None]:
+        """Yield the rows of file i up to the first line that is not plain numbers.
+
+        None follows where there is such a line.
+
+        Parameters
+        ----------
+        types : dict of names and Arrow types
+            The columns to read, float64 or int64: inputs, then others.
+        inputs : int
+            Number of inputs.
+        """
+        dialect, pa = self.dialects[i], pyarrow("Reading CSV")
+        unusual = dialect.comments or dialect.newlines or dialect.spaces or dialect.decimal != "."
+        if dialect.empty:
+            return
+        if unusual or dialect.encoding != "utf-8" or dialect.delimiter == " ":
+            yield None
+            return
+        order = {name: place for place, name in enumerate(types)}
+        places = [order.get(name, -1) for name in dialect.names]
+        whole = [name in types and pa.types.is_int64(types[name]) for name in dialect.names]
+        columns = places, whole, list(dialect.nulls), inputs, len(types) - inputs
+        dtypes = [np.dtype(kind.to_pandas_dtype()) for kind in list(types.values())[inputs:]]
+        try:
+            with open_input(self.files.paths[i]) as file:
+                block = file.read(self.block_bytes)
+                rest = _skip_lines(block, dialect.skip)
+                while block and rest is not None:
+                    block = file.read(self.block_bytes)
+                    text = rest + block
+                    end = text.rfind(b"\n") + 1 if block else len(text)
+                    X, Y, stop = cpu.csv_rows(text, end, dialect.delimiter, *columns)
+                    if len(X):
+                        yield NumberBlock(X, Y, dtypes)
+                    rest = None if stop < end or len(text) - end > self.block_bytes else text[end:]
+        except OSError:
+            rest = None  # pyarrow's error is explained
+        if rest is None:
+            yield None
 
     def _first_batches(self) -> Iterator[Any]:
         pa = pyarrow("Reading CSV")
@@ -284,12 +397,12 @@ def read_head(path: AnyPath, name: str, size: int) -> tuple[bytes, bool]:
         with open_input(path) as file:
             while block := file.read(max(size - len(head), len(head))):
                 head += block
+                long = len(head) > LONGEST_LINE and max(map(len, head.split(b"\n"))) > LONGEST_LINE
+                error = _find_long_line(path, name, LONGEST_LINE) if long else None
+                if error is not None:
+                    raise error
                 if len(head) >= size and head.count(b"\n") + head.count(b"\r") >= _LINES:
                     return head, False
-                if len(head) > LONGEST_LINE:
-                    error = _find_long_line(path, name, LONGEST_LINE)
-                    if error is not None:
-                        raise error
             return head, True
     except FileNotFoundError:
         raise ValueError(f"{name} does not exist any more.") from None
@@ -297,11 +410,21 @@ def read_head(path: AnyPath, name: str, size: int) -> tuple[bytes, bool]:
         raise ValueError(f"{name} is damaged: {error}") from None
 
 
+def _skip_lines(text: bytes, count: int) -> bytes | None:
+    """Return the text after some lines; None where it ends before, or lines end with CR alone."""
+    at = 0
+    for _ in range(count):
+        at = text.find(b"\n", at) + 1
+        if not at:
+            return None
+    return None if b"\r" in text[:at].replace(b"\r\n", b"") else text[at:]
+
+
 def _find_long_line(path: AnyPath, name: str, most: int) -> ValueError | None:
     """Return an error about the first line of more than `most` bytes; None if there is none."""
     line, length, ended = 1, 0, False
     with open_input(path) as file:
-        while not ended and (block := file.read(2**20)):
+        while not ended and length <= _COUNTED and (block := file.read(2**20)):
             first, *others = block.split(b"\n")
             length += len(first)
             for part in others:
@@ -311,9 +434,10 @@ def _find_long_line(path: AnyPath, name: str, most: int) -> ValueError | None:
                 line, length = line + 1, len(part)
     if length <= most:
         return None
+    more = "" if length <= _COUNTED else "more than "
     return ValueError(
-        f"{name}, line {line:,} has {length:,} bytes, and at most {most:,} are read as one line. "
-        "Is it a table with a row on each line?"
+        f"{name}, line {line:,} has {more}{length:,} bytes, and at most {most:,} are read as one "
+        "line. Is it a table with a row on each line?"
     )
 
 

@@ -26,11 +26,14 @@ _LINES = 4  # at least, however long they are
 _RECORDS = 200  # from which types are detected
 _SCALE = 8  # sorted numbers are taken for names from this count on: random ones are once in 20,000
 
+_MISSING = frozenset(NULLS)
+_WORDS = frozenset((*NULLS, *TRUE, *FALSE))  # that are values
 _NUMBER = re.compile(r"[+-]?(\d+([.,' \u00a0]\d+)*[.,]?|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
 _YEAR = re.compile(r"(1[5-9]|20|21)\d\d")
 _SEPARATOR = re.compile(r'"?sep=([,;\t|])"?\s*')  # that Excel writes above a table
+_SHOWN = 40  # characters of a cell in an error
 _LONGEST_CELL = 100  # lines; a quote that is open for longer was not closed
 _SVMLIGHT = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 _COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -305,7 +308,14 @@ def _choose_delimiter(text: str, complete: bool, usual: str) -> _Lines:
 
 
 def _require_closed_quotes(name: str, text: str, lines: _Lines, above: int) -> None:
-    """Raise for a quoted cell of very many lines, which swallows the rows after it."""
+    """Raise for a quoted cell of very many lines, or a name of a column with rows in it."""
+    for place, cells in enumerate(lines.records[: lines.above + 1]):
+        for cell in cells:
+            if lines.delimiter in cell and len(cell.splitlines()) > 1:
+                raise ValueError(
+                    f'{name}: a quote (") in line {above + lines.starts[place] + 1}, above the '
+                    f"rows, is not closed before the next line: {cell[:_SHOWN]!r}. Close it."
+                )
     for start, end in zip(lines.starts, lines.ends, strict=True):
         long = end - start > _LONGEST_CELL
         last = end == lines.ends[-1] and end - start > 1
@@ -385,10 +395,10 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> tuple[b
     """
     names, values = 0, list[str]()
     for cell, column in zip(map(str.strip, first), zip(*others, strict=True), strict=False):
-        words = [word for word in map(str.strip, column) if word not in NULLS]
+        words = [word for word in map(str.strip, column) if word not in _MISSING]
         marked = words and sum(map(_is_marked, words)) > len(words) / 2
         typed = marked or (words and sum(map(_is_value, words)) > len(words) / 2)
-        if cell in NULLS:
+        if cell in _MISSING:
             continue
         if _is_value(cell) or (marked and _is_marked(cell)):
             if typed or not words:
@@ -414,10 +424,10 @@ def _are_units(record: Sequence[Sequence[str]], others: Sequence[Sequence[str]])
         return False
     typed, units = 0, 0
     for unit, *column in zip(*others, strict=True):
-        words = [word for word in map(str.strip, column) if word not in NULLS]
+        words = [word for word in map(str.strip, column) if word not in _MISSING]
         values = bool(words) and all(_is_value(word) or _is_marked(word) for word in words)
         typed += values
-        if unit.strip() not in NULLS:
+        if unit.strip() not in _MISSING:
             if not values or _is_value(unit) or _is_marked(unit):
                 return False
             units += 1
@@ -440,22 +450,20 @@ def _is_value(cell: str) -> bool:
     """Return whether a cell is a number, a date, a time, a truth value or missing."""
     cell = cell.strip()
     return (
-        cell in NULLS
-        or cell in TRUE
-        or cell in FALSE
-        or reads_as_number(cell)
+        reads_as_number(cell)
+        or cell in _WORDS
         or any(pattern.fullmatch(cell) for pattern in (_NUMBER, _DATE, _TIME))
     )
 
 
 def _is_marked(cell: str) -> bool:
     """Return whether a cell is a number with a mark: $1,200, 12 %."""
-    return bool(mark_of(cell)) and bool(number_formats_of(cell))
+    return not reads_as_number(cell) and bool(mark_of(cell)) and bool(number_formats_of(cell))
 
 
 def _have_thousands(column: Sequence[str], decimal: str) -> bool:
     """Return whether all cells are numbers, some of them such as 1,234 or 1 234."""
-    cells = [cell for cell in map(str.strip, column) if cell not in NULLS]
+    cells = [cell for cell in map(str.strip, column) if cell not in _MISSING]
     return any(_THOUSANDS[decimal].fullmatch(cell) for cell in cells) and all(
         _THOUSANDS[decimal].fullmatch(cell)
         or reads_as_number(cell.replace(",", ".") if decimal == "," else cell)
@@ -466,7 +474,10 @@ def _have_thousands(column: Sequence[str], decimal: str) -> bool:
 def _find_decimal(columns: Sequence[Sequence[str]], delimiter: str) -> tuple[str, str]:
     """Return the decimal mark, and a cell that would be thousands with another mark, if any."""
     cells = [cell.strip() for column in columns for cell in column if "," in cell or "." in cell]
-    comma = sum(bool(_COMMA.fullmatch(cell)) and not _EITHER.fullmatch(cell) for cell in cells)
+    comma = sum(
+        "," in cell and bool(_COMMA.fullmatch(cell)) and not _EITHER.fullmatch(cell)
+        for cell in cells
+    )
     point = sum(bool(_POINT.fullmatch(cell)) and not _EITHER.fullmatch(cell) for cell in cells)
     if comma or point:
         return "," if comma > point else ".", ""

@@ -1,26 +1,34 @@
-"""svmlight (LIBSVM) files: read by scikit-learn's parser in byte ranges of whole lines."""
+"""svmlight (LIBSVM) files, read in byte ranges of whole lines."""
 
 from __future__ import annotations
 
-import io
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import lt
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from mercer._typing import is_csr
+from mercer._typing import Array, is_csr
 from mercer.data.files import OneFile, describe_row, one_file
+from mercer.data.inputs import LONGEST_LINE
 from mercer.data.matrix import MatrixStream
 from mercer.data.stream import CHUNK_BYTES, Parts
 from mercer.errors import ParameterError, Setting
+from mercer.ops import cpu
 from mercer.persistence.atomic_write import open_atomic
 from mercer.validation.parameters import validate_integer
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+MOST_COLUMNS = 2**27  # maps have arrays of a number for each column, of 1 GiB then
 _ENTRIES = 2**17  # that are written at a time
+_SHOWN = 40  # characters of a token in an error
+_FORM = rb"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)"
+_NUMBER = re.compile(_FORM, re.I)
+_LINE = re.compile(rb"\s*%b(?>\s+0*\d{1,10}:%b)*+\s*(?:#.*)?" % (_FORM, _FORM), re.I | re.S)
 
 
 class SvmlightStream(OneFile, MatrixStream):
@@ -52,13 +60,13 @@ class SvmlightStream(OneFile, MatrixStream):
         self._files, self.name = one_file(path), path.name
         self._range_bytes = CHUNK_BYTES.get() // 2
         self._starts, self._firsts = [0], [0]  # first byte and first row of each range
-        lowest, highest, rows = np.iinfo(np.int64).max, -1, 0
-        for text in _ranges(path, 0, self._range_bytes):
-            matrix = self._parse(text, 2**31, rows)[0]
-            if matrix.nnz:
-                lowest = min(lowest, int(matrix.indices.min()))
-                highest = max(highest, int(matrix.indices.max()))
-            rows += matrix.shape[0]
+        lowest, highest, rows = MOST_COLUMNS, -1, 0
+        measure = cpu.svmlight_extent if cpu.available() else measure_lines
+        for text in self._ranges(0):
+            found, low, high, refused = measure(text, MOST_COLUMNS - 1)
+            if refused >= 0:
+                raise self._explain(self._starts[-1] + refused, 0, MOST_COLUMNS - 1)
+            lowest, highest, rows = min(lowest, low), max(highest, high), rows + found
             self._starts.append(self._starts[-1] + len(text))
             self._firsts.append(rows)
         if rows == 0 or highest < 0:
@@ -87,56 +95,140 @@ class SvmlightStream(OneFile, MatrixStream):
             path.name, shape, np.dtype(np.float64), columns=columns, weight=weight, sparse=True
         )
         self._columns_of_file, self.target = shape[1], "label"
+        self._highest = highest
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
+        from scipy.sparse import csr_array
+
+        parse = cpu.svmlight_rows if cpu.available() else parse_lines
         i = min(bisect_right(self._firsts, start), len(self._starts) - 1) - 1
-        row = self._firsts[i]
-        for text in _ranges(self.path, self._starts[i], self._range_bytes):
-            matrix, labels = self._parse(text, self._columns_of_file + self._base, row)
+        row, at = self._firsts[i], self._starts[i]
+        for text in self._ranges(at):
+            labels, indptr, indices, data, refused = parse(text, self._base, self._highest)
+            if refused >= 0:  # the file has changed since it was opened
+                raise self._explain(at + refused, self._base, self._highest)
             stop = row + len(labels)
             if stop > start:
                 skipped = max(0, start - row)
+                shape = len(labels), self._columns_of_file
+                matrix = csr_array((data, indices, indptr), shape=shape)
                 yield self._split(
-                    matrix[skipped:, self._base :], labels[skipped:], start=row + skipped
+                    matrix[skipped:] if skipped else matrix, labels[skipped:], start=row + skipped
                 )
-            row = stop
+            row, at = stop, at + len(text)
 
-    def _parse(self, text: bytes, width: int, first: int) -> tuple[Any, Any]:
-        """Parse whole lines into rows and labels; columns count as in the file."""
-        from scipy.sparse import csr_array
-        from sklearn.datasets import load_svmlight_file
-
-        def load(lines: bytes) -> tuple[Any, Any]:
-            if b"qid:" in lines and any(
-                b"qid:" in line.partition(b"#")[0] for line in lines.splitlines()
-            ):
-                raise ValueError("it has a query id (qid:), which is not supported: remove it")
-            matrix, labels = load_svmlight_file(
-                io.BytesIO(lines), n_features=width, zero_based=True
-            )
-            return csr_array(matrix), labels
-
-        try:
-            return load(text)
-        except ValueError:
-            row = first
-            for line in text.splitlines(keepends=True):
-                try:
-                    row += len(load(line)[1])
-                except ValueError as error:
+    def _ranges(self, start: int) -> Iterator[bytes]:
+        """Yield the bytes of the file from `start` on, in ranges that end with a line."""
+        with self.path.open("rb") as file:
+            file.seek(start)
+            while text := file.read(self._range_bytes):
+                rest = b"" if text.endswith(b"\n") else file.readline(LONGEST_LINE)
+                if len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+                    line = self._count_lines(start + text.rfind(b"\n") + 1)
                     raise ValueError(
-                        f"{self.name} is no svmlight file (label index:value ...) at "
-                        f"{describe_row(self.name, row)}: {error}."
-                    ) from None
-            raise
+                        f"{self.name}, line {line:,} has more than {LONGEST_LINE:,} bytes, which "
+                        "are not read as one line. Is it a file with a row on each line?"
+                    )
+                start += len(text) + len(rest)
+                yield text + rest
+
+    def _count_lines(self, byte: int) -> int:
+        """Return the number of the line, from 1, that has a byte of the file."""
+        line = 1
+        with self.path.open("rb") as file:
+            while byte > 0 and (block := file.read(min(byte, 2**20))):
+                line, byte = line + block.count(b"\n"), byte - len(block)
+        return line
+
+    def _explain(self, byte: int, base: int, most: int) -> ValueError:
+        """Return the error of the line that has a byte of the file."""
+        i = bisect_right(self._starts, byte) - 1
+        with self.path.open("rb") as file:
+            file.seek(self._starts[i])
+            before = file.read(byte - self._starts[i])
+            start = before.rfind(b"\n") + 1
+            line = before[start:] + file.readline(LONGEST_LINE)
+        problem = find_problem(line, base, most)
+        row = self._firsts[i] + measure_lines(before[:start], most)[0]
+        return ValueError(
+            f"{self.name} is no svmlight file (label index:value ...) at "
+            f"{describe_row(self.name, row)}, line {self._count_lines(byte):,}: {problem}."
+        )
 
 
-def _ranges(path: Path, start: int, range_bytes: int) -> Iterator[bytes]:
-    """Yield the bytes of a file from `start` on, in ranges that end with a line."""
-    with path.open("rb") as file:
-        file.seek(start)
-        while text := file.read(range_bytes):
-            yield text + (b"" if text.endswith(b"\n") else file.readline())
+def parse_lines(text: bytes, base: int, most: int) -> tuple[Array, Array, Array, Array, int]:
+    """Return labels, indptr, indices and data of lines, and where they are refused.
+
+    A line is `label index:value ... # comment`. Indices increase, from `base` to `most`, and
+    columns are index - base. Numbers are decimal, inf or nan, without underscores.
+
+    Returns
+    -------
+    labels, indptr, indices, data : array
+    refused : int
+        First byte of the first line that is refused, up to which lines are read; -1 if none is.
+    """
+    labels, starts = list[float](), [0]
+    indices, values = list[int](), list[float]()
+    at, refused = 0, -1
+    for line in text.split(b"\n"):
+        body = line.partition(b"#")[0]
+        if body.strip():
+            label, *entries = body.replace(b":", b" ").split() or [b""]
+            columns = [*map(int, entries[::2])] if _LINE.fullmatch(line) else [-1]
+            inside = not columns or base <= columns[0] <= columns[-1] <= most
+            if not inside or not all(map(lt, columns, columns[1:])):
+                refused = at
+                break
+            labels.append(float(label))
+            indices += columns
+            values += map(float, entries[1::2])
+            starts.append(len(values))
+        at += len(line) + 1
+    return (
+        np.array(labels, np.float64),
+        np.array(starts, np.int32),
+        (np.array(indices, np.int64) - base).astype(np.int32),
+        np.array(values, np.float64),
+        refused,
+    )
+
+
+def measure_lines(text: bytes, most: int) -> tuple[int, int, int, int]:
+    """Return rows, lowest and highest index of lines, and where they are refused."""
+    labels, _, indices, _, refused = parse_lines(text, 0, most)
+    lowest = int(indices.min()) if len(indices) else most + 1
+    return len(labels), lowest, int(indices.max(initial=-1)), refused
+
+
+def find_problem(line: bytes, base: int, most: int) -> str:
+    """Return why a line is refused; empty if it is not."""
+    label, *entries = line.partition(b"#")[0].split() or [b"0"]
+    if not _NUMBER.fullmatch(label):
+        return f"the label {_show(label)} is no number"
+    before = -1
+    for entry in entries:
+        name, colon, value = entry.partition(b":")
+        if name == b"qid":
+            return "it has a query id (qid:), which is not supported: remove it"
+        if not colon or not name.isdigit():
+            return f"{_show(entry)} is not index:value"
+        if len(name.lstrip(b"0")) > len(str(most)) or int(name) > most:
+            return f"column {_show(name)} is beyond {most:,}, the last that is read"
+        index = int(name)
+        if index < base:
+            return f"column {index} is below {base}, the first"
+        if index <= before:
+            return f"columns must be sorted and unique, and {index} follows {before}"
+        if not _NUMBER.fullmatch(value):
+            return f"the value {_show(value)} of column {index} is no number"
+        before = index
+    return ""
+
+
+def _show(token: bytes) -> str:
+    text = token.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._html import TextAsHtml
+from mercer._typing import Array
 from mercer.data import Stream, open_stream
 from mercer.data.batches import Rows
 from mercer.evaluation.convergence import Law, Table, fitted_size, measure_convergence
@@ -23,7 +25,7 @@ from mercer.validation.parameters import validate_integer, validate_positive, va
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(TextAsHtml):
     """Measured errors <phi(x), phi(z)> - k(x, z), relative to the root mean square of k(x, z).
 
     Attributes
@@ -58,6 +60,10 @@ class Certificate:
         Convergence of the relative error with the size, from pilots at two smaller sizes; None
         where the map is exact or has no single size parameter, and where k is 0 for every pair of
         the rows that pilots are measured on.
+    trace_error : float or None
+        1 - sum |phi(x)|^2/sum k(x, x) over the rows, for maps that project (Nystroem,
+        AdditiveNystroem): no error is above the root of (k(x, x) - |phi(x)|^2)(k(z, z) -
+        |phi(z)|^2), and their mean not above trace_error times the mean of k(x, x).
     wanted, needed : float or None, int or None
         The error given to ``certify``, and the smallest size that reaches it; None where none does.
     """
@@ -82,6 +88,15 @@ class Certificate:
     wanted: float | None = None
     needed: int | None = None
     arithmetic: str = "cpu"
+    trace_error: float | None = None
+
+    def __repr__(self) -> str:
+        relative = "" if self.relative is None else f", relative={self.relative:.3g}"
+        needed = "" if self.needed is None else f", needed={self.needed}"
+        return (
+            f"Certificate({self.feature_map} against {self.kernel}{relative}, rows={self.rows}"
+            f"{needed})"
+        )
 
     def __str__(self) -> str:
         device = "" if self.arithmetic == "cpu" else f" on {self.arithmetic}"
@@ -107,6 +122,8 @@ class Certificate:
             f"  error of a value        mean {self.mean:.2g}, root mean square {self.rms:.2g}, "
             f"95th percentile {self.p95:.2g}"
         )
+        if self.trace_error is not None:
+            lines.append(f"  trace error             {format_percent(self.trace_error)}")
         if self.wanted is not None:
             lines.append(f"  {self._describe_size(self.wanted)}")
         return "\n".join(lines)
@@ -239,7 +256,16 @@ def certify(
         wanted=error,
         needed=needed,
         arithmetic="cpu" if current_device() is None else arithmetic(),
+        trace_error=_trace_error(fitted, rows, chosen[0]) if fitted.is_projection else None,
     )
+
+
+def _trace_error(fitted: Map, rows: Any, chosen: Array) -> float | None:
+    """1 - sum |phi(x)|^2/sum k(x, x) over the chosen rows, 0 where it is rounding."""
+    each = np.unique(chosen)
+    measured = measure(fitted, rows, (each, each))
+    total = float(measured.exact.sum())
+    return max(0.0, -float(measured.errors.sum()) / total) if total else None
 
 
 def _sample(fitted: Map, X: Any, most: int, seed: int) -> Any:

@@ -156,6 +156,9 @@ class Map(
     size_parameter: ClassVar[str | None] = "n_components"  # a larger value lowers the error
     size_follows_rows: ClassVar[bool] = False  # the size may be "auto": see maps/_size.py
     nested: ClassVar[bool] = True  # a larger size extends the weights of a smaller one, up to scale
+    # phi(x) projects the features of kernel_ on a subspace: with r(x) = k(x, x) - |phi(x)|^2 >= 0,
+    # no error is above sqrt(r(x) r(z)).
+    is_projection: ClassVar[bool] = False
     # Fitted attributes are NumPy arrays for every kind of X, which the array API does not allow.
     numpy_attributes: ClassVar[bool] = False
     parameter_constraints: ClassVar[Constraints] = {}
@@ -427,7 +430,8 @@ class Map(
         self.check(d)
         n_threads(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
-        self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", None))
+        # 0 for maps without random weights, so that a fit gives the same file every time
+        self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", 0))
         required, statistics, n = self.required_statistics(d), None, n_rows()
         uncounted = self._has_auto_size and n is None
         self._counted_ = uncounted and required is None

@@ -241,6 +241,12 @@ class Composed(_Composite):
         return bool(self._parts) and self._parts[-1].nested
 
     @property
+    def is_projection(self) -> bool:  # type: ignore[override]
+        """Whether the last map projects, and those before it are exact."""
+        *before, last = self._parts
+        return last.is_projection and all(part.rate is None for part in before)
+
+    @property
     def rate(self) -> Rate | Decay | None:
         """The convergence rate of the last map."""
         return self._parts[-1].rate if self._parts else None

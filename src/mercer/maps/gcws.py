@@ -14,7 +14,7 @@ from mercer._typing import Array, is_csr
 from mercer.kernels import GMM, Bits, Kernel
 from mercer.maps._coded import CodedMap, CodedTransform
 from mercer.maps.base import Map
-from mercer.maps.block import Coded, OneHot, code_type
+from mercer.maps.block import Coded, OneHot, aligned_empty, code_type
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost, fits_column_mask, fits_in_cache, items_per_tile
 from mercer.rng import Rng
@@ -189,10 +189,13 @@ class _Hashes(CodedTransform):
     def coded(self, tile: Any, out: None = None) -> Coded:
         codes = ops.empty((tile.shape[0], self.n_hashes), code_type(2**self.bits), tile)
         if is_csr(tile):
-            stored = tile.data != 0
-            indptr = np.concatenate([[0], np.cumsum(stored)])[tile.indptr]
-            data = tile.data[stored]
-            split = 2 * tile.indices[stored].astype(np.int64) + (data < 0)
+            indptr, indices, data = tile.indptr, tile.indices, tile.data
+            if np.count_nonzero(data) < len(data):
+                stored = data != 0
+                indptr = np.concatenate([[0], np.cumsum(stored)])[indptr]
+                indices, data = indices[stored], data[stored]
+            split = 2 * indices.astype(np.int64)
+            split += data < 0
             ids, places = self._among_cached(*_columns_in_use(split, 2 * tile.shape[1]))
             logs = self._logs(data)
             empty = np.diff(indptr) == 0
@@ -233,7 +236,10 @@ class _Hashes(CodedTransform):
         cached = _cache.setdefault(self, {})
         if first in cached and np.array_equal(cached[first][0], ids):
             return cached[first][1]
-        empty = ops.empty((blocks, len(ids), 4, _HASHES), np.float32, ids)
+        # Vectors of parameters that begin within a cache line take 1.6 times as long to hash with.
+        shape = (blocks, len(ids), 4, _HASHES)
+        on_device = ops.is_device(ids)
+        empty = ops.empty(shape, np.float32, ids) if on_device else aligned_empty(shape, np.float32)
         parameters = ops.gcws_parameters(self.seed, ids, first, empty)
         if fits_in_cache(len(ids) * _PARAMETERS * -(-self.n_hashes // _HASHES)):
             cached[first] = ids, parameters

@@ -18,13 +18,14 @@ from mercer.errors import ParameterError, RowError, Setting
 from mercer.kernels import CallableKernel, Kernel, Laplacian
 from mercer.kernels.base import ratio
 from mercer.kernels.euclidean import Radial
-from mercer.kernels.gram import gram
+from mercer.kernels.gram import gram, gram_by_expansion
 from mercer.kernels.registry import KernelOption, kernel_class, kernel_classes
 from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, OTHER_RULES, Gamma, sample_rows
 from mercer.maps._landmarks import (
-    POOL,
     inverse_square_root,
+    pool_size,
     sample_by_leverage,
+    sample_by_pivoted_cholesky,
     sample_kmeans_plus_plus,
 )
 from mercer.maps._transform import TileTransform
@@ -48,10 +49,12 @@ from mercer.validation.parameters import (
 )
 from mercer.validation.rows import require_finite, require_finite_features, validate_rows
 
-_SAMPLERS: dict[str, Callable[[Rng, Kernel, Any, int], Array]] = {
-    "uniform": lambda rng, kernel, pool, count: np.arange(count),
-    "kmeans++": sample_kmeans_plus_plus,
-    "leverage": sample_by_leverage,
+# Each returns the chosen rows of a pool, and the trace error where it is known.
+_SAMPLERS: dict[str, Callable[[Rng, Kernel, Any, int], tuple[Array, float | None]]] = {
+    "rpcholesky": sample_by_pivoted_cholesky,
+    "uniform": lambda rng, kernel, pool, count: (np.arange(count), None),
+    "kmeans++": lambda *given: (sample_kmeans_plus_plus(*given), None),
+    "leverage": lambda *given: (sample_by_leverage(*given), None),
 }
 # Largest factor by which K^(-1/2) may magnify the rounding of float32: 64 eps is 8e-6.
 _MOST_MAGNIFIED = 64.0
@@ -80,11 +83,13 @@ class Nystroem(Map):
     kernel_params : dict or None, default=None
         Other parameters of a kernel by name ({"nu": 2.5}), or keywords of a function. A skew or a
         beta that is not given is estimated, as in SkewedFourier and RandomLaplace.
-    landmarks : {"uniform", "kmeans++", "leverage"} or array-like, default="uniform"
-        "uniform" is a sample without replacement. "kmeans++" and "leverage" choose from a uniform
-        sample of ten rows for each landmark: by squared distances in the kernel's feature space, or
-        by approximate ridge leverages. Both find small clusters that a uniform sample misses; on
-        data without any (scikit-learn's digits) the three are within a few per cent. An array or
+    landmarks : {"rpcholesky", "uniform", "kmeans++", "leverage"} or array-like, \
+default="rpcholesky"
+        "uniform" is a sample without replacement. The others choose from a uniform sample of ten
+        rows for each landmark, and of 2,048 at least: "rpcholesky" by k(x, x) - |phi(x)|^2 for the
+        landmarks so far, "kmeans++" by squared distances in the kernel's feature space, "leverage"
+        by approximate ridge leverages. For 1,832 landmarks and more there are fewer rows for each,
+        two at least. An array or
         sparse matrix of shape (n_landmarks, n_features) has the landmarks themselves; n_components
         is then not used.
     random_state : int, Generator, RandomState or None, default=None
@@ -98,6 +103,9 @@ class Nystroem(Map):
         L.
     n_components_ : int
         The number of landmarks.
+    trace_error_ : float or None
+        sum (k(x, x) - |phi(x)|^2)/sum k(x, x) over the rows from which "rpcholesky" chose; None for
+        other landmarks. It is larger for other rows, on which ``certify`` measures it.
     gamma_ : float or None
         The gamma in use, for kernels by name that have one.
     kernel_params_ : dict or None
@@ -107,12 +115,16 @@ class Nystroem(Map):
 
     Notes
     -----
-    The rows are sampled in one pass, whatever their number. K_LL^(-1/2) magnifies the rounding of
-    k(L, x); where it does so more than 64 times, float32 rows are mapped in float64 and the
-    features rounded.
+    The rows are sampled in one pass, whatever their number. <phi(x), phi(z)> differs from k(x, z)
+    by at most the root of (k(x, x) - |phi(x)|^2)(k(z, z) - |phi(z)|^2). K_LL^(-1/2) magnifies the
+    rounding of k(L, x); where it does so more than 64 times, float32 rows are mapped in float64 and
+    the features rounded.
 
     C. K. I. Williams and M. Seeger, "Using the Nystroem method to speed up kernel machines",
-    NIPS 2000.
+    NIPS 2000. Y. Chen, E. N. Epperly, J. A. Tropp and R. J. Webber, "Randomly pivoted Cholesky:
+    practical approximation of a kernel matrix with few entry evaluations", 2022; E. N. Epperly,
+    J. A. Tropp and R. J. Webber, "Embrace rejection: kernel matrix approximation by accelerated
+    randomly pivoted Cholesky", 2024.
 
     Examples
     --------
@@ -143,8 +155,10 @@ class Nystroem(Map):
     }
     domain_advice = "For signed data use a kernel of all numbers, such as 'gaussian'."
     nested = False
+    is_projection = True
     gamma_: float | None
     kernel_params_: dict[str, Any] | None
+    trace_error_: float | None
     rate = Decay((10, 20, 40), 0.75)  # it depends on the data; exact where all rows are landmarks
 
     def __init__(
@@ -154,7 +168,7 @@ class Nystroem(Map):
         kernel: str | Kernel | Callable[..., Any] = "gaussian",
         gamma: float | str = "auto",
         kernel_params: Mapping[str, Any] | None = None,
-        landmarks: str | Any = "uniform",
+        landmarks: str | Any = "rpcholesky",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -217,7 +231,8 @@ class Nystroem(Map):
         if self._estimated() is not None:
             parts.append(sample_rows(d, self.seed_))
         if self.random:
-            size = self.n_components * (1 if self.landmarks == "uniform" else POOL)
+            count = self.n_components
+            size = count if self.landmarks == "uniform" else pool_size(count, d)
             parts.append(Reservoir(size, self.seed_))
         required = [part for part in parts if part is not None]
         return CombinedStatistics(*required) if required else None
@@ -235,6 +250,7 @@ class Nystroem(Map):
             params = {**(params or {}), name: parts[0].estimate(estimate)}
         self.kernel_params_ = None if params is None else dict(params)
         kernel = self._kernel(self.gamma_, self.kernel_params_)
+        self.trace_error_ = None
         try:
             rows = self._given_landmarks() if sample is None else self._sample(rng, kernel, sample)
             return Landmarks.of(estimator_name, kernel, rows.astype(np.float64))
@@ -245,7 +261,7 @@ class Nystroem(Map):
     def cases(cls) -> list[Map]:
         return [
             cls(12, gamma=0.3, random_state=0),
-            cls(12, kernel="exp-chi2", random_state=0),
+            cls(12, kernel="exp-chi2", landmarks="uniform", random_state=0),
             cls(12, kernel="min-max", landmarks="kmeans++", random_state=0),
             cls(12, kernel="laplacian", landmarks="leverage", random_state=0),
             cls(12, kernel="matern", kernel_params={"nu": 0.5}, random_state=0),
@@ -262,7 +278,9 @@ class Nystroem(Map):
                 f"{count} rows seen; all of them are landmarks.",
                 stacklevel=2,
             )
-        return pool[_SAMPLERS[self.landmarks](rng, kernel, pool.astype(np.float64), count)]
+        sampler = _SAMPLERS[self.landmarks]
+        chosen, self.trace_error_ = sampler(rng, kernel, pool.astype(np.float64), count)
+        return pool[chosen]
 
     @property
     def depends_on_units(self) -> bool:
@@ -375,7 +393,9 @@ class Landmarks(TileTransform):
         shape = (tile.shape[0], self.columns(tile.shape[1]))
         Z = ops.empty(shape, tile.dtype, tile) if out is None else out
         rows = tile.astype(self.projection.dtype, copy=False)
-        K = gram(self.kernel, rows, self.landmarks)
+        K = gram_by_expansion(self.kernel, rows, self.landmarks)
+        if K is None:
+            K = gram(self.kernel, rows, self.landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
             if K.dtype == Z.dtype:
                 np.matmul(K, self.projection, out=Z)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import Array
@@ -133,14 +134,15 @@ class FeaturePCA(Map):
                 f"{type(self).__name__} needs data whose squares have a finite sum. Scale the data "
                 "first (sklearn.preprocessing.StandardScaler)."
             )
-        values, vectors = np.linalg.eigh((scatter + scatter.T) / 2)
+        values, vectors = eigh(scatter, check_finite=False, **self._wanted(d))
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         count = self._count(values, moments.rows)
+        total = float(np.trace(scatter))
         divisor = max(moments.n - 1, 1.0) if self.center else moments.n
         self.n_components_ = count
         self.mean_ = moments.mean if self.center else np.zeros(d)
         self.explained_variance_ = values[:count] / divisor
-        self.explained_variance_ratio_ = values[:count] / (values.sum() or 1.0)
+        self.explained_variance_ratio_ = values[:count] / (total or 1.0)
         vectors = vectors[:, :count]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(count)])
         panel = np.ascontiguousarray(vectors * signs)
@@ -151,8 +153,15 @@ class FeaturePCA(Map):
     def cases(cls) -> list[Map]:
         return [cls(), cls(2), cls(0.8), cls(center=False), cls(2, center=False)]
 
+    def _wanted(self, d: int) -> dict[str, Any]:
+        """Return which eigenvectors are computed: the leading ones where their number is given."""
+        given = self.n_components
+        if given is None or given < 1 or given > d // 2:
+            return {"driver": "evd"}
+        return {"subset_by_index": [d - given, d - 1]}
+
     def _count(self, values: Array, rows: int) -> int:
-        """Return the number of components, of falling eigenvalues."""
+        """Return the number of components, of the falling eigenvalues that were computed."""
         given = self.n_components
         if given is None:
             return len(values)
@@ -160,7 +169,8 @@ class FeaturePCA(Map):
             share = np.cumsum(values) / (values.sum() or 1.0)
             count = int(np.searchsorted(share, given, side="right")) + 1
             return min(count, len(values)) if values[0] > 0 else 1
-        rank = int(np.count_nonzero(values > len(values) * np.finfo(np.float64).eps * values[0]))
+        noise = self.n_features_in_ * np.finfo(np.float64).eps * values[0]
+        rank = int(np.count_nonzero(values > noise))
         if given > rank:
             why = (
                 f" is more than the {rank} directions in which the {rows} sample(s) differ. "

@@ -19,6 +19,7 @@ from mercer.rng import Rng
 from mercer.stats.base import CombinedStatistics
 from mercer.stats.basic import Range, Reservoir
 from mercer.validation.parameters import Flag, Option, Threads
+from mercer.validation.rows import warn_coarse_columns
 
 _OF_DIFFERENCES = ("gaussian", "laplacian", "cauchy", "matern")
 # Sampled rows. Columns that are rarely other than 0 need many of them: with 512 rows the accuracy
@@ -108,6 +109,8 @@ class Scaled(Map):
         column_range, sample = statistics.parts
         median, spread = column_spread(sample.rows, sample.frequencies)
         # A column that is constant in the sample: two values, as far as is known.
+        if sample.rows.dtype == np.float32:
+            warn_coarse_columns("Scaled", median, spread)
         width = column_range.high - column_range.low
         self.scale_ = np.where(spread > 0, spread, np.sqrt(0.5) * width)
         self.scale_[self.scale_ == 0] = 1.0

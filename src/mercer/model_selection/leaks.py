@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._typing import Array, is_csr
+from mercer._typing import Array
 from mercer.data import Stream
 from mercer.data.table_schema import NUMBER
 
@@ -63,8 +63,10 @@ def find_leaks(stream: Stream, *, numeric: bool) -> list[Leak]:
     numeric : bool
         Whether the target is a number.
     """
+    if stream.sparse or stream.width > _COLUMNS:
+        return []
     X, y, places = _read(stream)
-    if is_csr(X) or len(y) < _FEWEST_ROWS or y.ndim > 1 or X.shape[1] > _COLUMNS:
+    if len(y) < _FEWEST_ROWS or y.ndim > 1:
         return []
     names = stream.columns or tuple(map(str, range(X.shape[1])))
     columns = () if stream.schema is None else stream.schema.columns
@@ -91,8 +93,6 @@ def _read(stream: Stream) -> tuple[Any, Array, Array]:
         starts = np.linspace(0, stream.rows - _ROWS // _RUNS, _RUNS).astype(int).tolist()
     each = _ROWS // len(starts)
     blocks = [next(stream.blocks(each, start, start + each)) for start in starts]
-    if is_csr(blocks[0].X):
-        return blocks[0].X, np.asarray(blocks[0].y), np.arange(len(blocks[0]))
     X = np.concatenate([block.X for block in blocks])
     y = np.concatenate([np.asarray(block.y) for block in blocks])
     return X, y, np.concatenate([block.start + np.arange(len(block)) for block in blocks])

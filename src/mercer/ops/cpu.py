@@ -93,6 +93,22 @@ def exp2neg_(T: Array, scale: float) -> Array:
     return T
 
 
+@compiled(reference.exp2neg_expanded_)
+def exp2neg_expanded_(T: Array, rows: Array, columns: Array, scale: float) -> Array:
+    if not _supported(T):
+        return NotImplemented
+    _native.exp2neg_expanded_(T, _vector(rows, T), _vector(columns, T), scale)
+    return T
+
+
+@compiled(reference.row_norm)
+def row_norm(X: Array, out: Array) -> Array:
+    if not _supported(out, X):
+        return NotImplemented
+    _native.row_norm(_rows(X), out)
+    return out
+
+
 @compiled(reference.hadamard)
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     if not _supported(out, X, signs, lengths):
@@ -152,6 +168,23 @@ def homogeneous(
         return NotImplemented
     orders = _contiguous(np.asarray(harmonics, dtype=np.int64))
     _store(_native.homogeneous(_rows(X), _vector(amplitudes, X), orders, step, degree, out), bad)
+    return out
+
+
+@compiled(reference.piecewise_cubic)
+def piecewise_cubic(
+    X: Array,
+    table: Array,
+    values: int,
+    per_octave: int,
+    first: int,
+    out: Array,
+    bad: Array | None = None,
+) -> Array:
+    if not _supported(out, X, table):
+        return NotImplemented
+    pieces = _contiguous(table), values, per_octave, first
+    _store(_native.piecewise_cubic(_rows(X), *pieces, out), bad)
     return out
 
 
@@ -349,6 +382,27 @@ def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
         return NotImplemented
     _native.brackets(_rows(X), _rows(anchors), codes, fractions)
     return None
+
+
+def csv_rows(
+    text: bytes,
+    size: int,
+    delimiter: str,
+    places: list[int],
+    whole: list[bool],
+    nulls: list[str],
+    inputs: int,
+    others: int,
+) -> tuple[Array, Array, int]:
+    return _native.csv_rows(text, size, delimiter, places, whole, nulls, inputs, others)
+
+
+def svmlight_extent(text: bytes, most: int) -> tuple[int, int, int, int]:
+    return _native.svmlight_extent(text, most)
+
+
+def svmlight_rows(text: bytes, base: int, most: int) -> tuple[Array, Array, Array, Array, int]:
+    return _native.svmlight_rows(text, base, most)
 
 
 def _supported(out: Array, *inputs: Array) -> bool:

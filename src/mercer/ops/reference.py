@@ -65,6 +65,29 @@ def exp2neg_(T: Array, scale: float) -> Array:
 
 
 @op
+def exp2neg_expanded_(T: Array, rows: Array, columns: Array, scale: float) -> Array:
+    """T[i, j] <- 2^-max(0, rows[i] + columns[j] - scale T[i, j]), in place.
+
+    A kernel of |x - z|^2 = |x|^2 + |z|^2 - 2 <x, z>, which rounding may make negative.
+    """
+    T *= T.dtype.type(-scale)
+    T += rows[:, None] + columns
+    np.maximum(T, 0, out=T)
+    return exp2neg_.reference(T, 1.0)
+
+
+@op
+def row_norm(X: Array, out: Array) -> Array:
+    """out[i] = X[i]/|X[i]|; a zero row stays zero.
+
+    Rows are divided by their largest entry first, so that no square over- or underflows.
+    """
+    out[...] = X / _divisor(np.abs(X).max(axis=1, initial=0))[:, None]
+    out /= _divisor(np.sqrt(np.einsum("ij,ij->i", out, out)))[:, None]
+    return out
+
+
+@op
 def hadamard(X: Array, signs: Array, lengths: Array, out: Array) -> Array:
     """out[i, b p + r] = lengths[b p + r] (H S_b2 H S_b1 H S_b0 x_i)_r.
 
@@ -169,6 +192,40 @@ def homogeneous(
         angle = X.dtype.type(h * step) * logs
         out[:, 2 * j + 1 :: width] = amplitudes[j + 1] * root * np.cos(angle)
         out[:, 2 * j + 2 :: width] = amplitudes[j + 1] * root * np.sin(angle)
+    return out
+
+
+@op
+def piecewise_cubic(
+    X: Array,
+    table: Array,
+    values: int,
+    per_octave: int,
+    first: int,
+    out: Array,
+    bad: Array | None = None,
+) -> Array:
+    """lift_q(x) = sum_k table[c, k, q] t^k, c the piece in which x > 0 lies; c = t = 0 for x = 0.
+
+    An octave [2^e, 2^(e + 1)) has S = 2^per_octave pieces of equal length: for x = 2^e (1 + u) the
+    piece is c = 1 + S (e - first) + floor(S u), and t = S u - floor(S u) - 1/2. table has shape
+    (count, 4, width); the width is 4 or a multiple of 8, and at least the number of values, beyond
+    which it is not used. An x that is neither 0 nor in one of the pieces 1, ..., count - 1 gives
+    NaN; bad[0] becomes whether there is one.
+    """
+    u, e = np.frexp(X)
+    u = (2 * u - 1) * 2**per_octave
+    pieces = 1 + (e.astype(np.int64) - 1 - first) * 2**per_octave
+    with np.errstate(invalid="ignore"):
+        pieces += np.floor(u).astype(np.int64)
+    inside = (X > 0) & (np.inf > X) & (pieces > 0) & (pieces < len(table))
+    t = np.where(inside, u - np.floor(u) - 0.5, np.where(X == 0, 0, np.nan)).astype(X.dtype)
+    if bad is not None:
+        bad[0] = np.isnan(t).any()
+    c = table[np.where(inside, pieces, 0)]
+    for q in range(values):
+        cubic = (c[:, :, 3, q] * t + c[:, :, 2, q]) * t + c[:, :, 1, q]
+        out[:, q::values] = cubic * t + c[:, :, 0, q]
     return out
 
 
@@ -379,6 +436,10 @@ def _dense(indptr: Array, indices: Array, data: Array, d: int) -> Array:
     X = np.zeros((len(indptr) - 1, d), dtype=data.dtype)
     X[np.repeat(np.arange(len(X)), np.diff(indptr)), indices] = data
     return X
+
+
+def _divisor(values: Array) -> Array:
+    return np.where(values > 0, values, values.dtype.type(1))
 
 
 def _fraction_(T: Array) -> None:

@@ -11,6 +11,8 @@ from numpy.typing import DTypeLike
 from mercer import ops
 from mercer._typing import Array
 
+_LARGEST = 1e150  # of a number of a stage: products of two are finite
+
 
 @dataclass(frozen=True, eq=False)
 class FrozenArrays:
@@ -38,7 +40,10 @@ class FrozenArrays:
         for name, array in self.arrays().items():
             valid = array.dtype in (np.float64, np.int64)
             require(valid, self, f"{name} of float64 or int64, got {array.dtype}")
-            require(bool(np.isfinite(array).all()), self, f"{name} to be finite")
+            require(bool(np.all(np.abs(array) <= _LARGEST)), self, f"{name} to be finite")
+        for name, value in vars(self).items():
+            valid = not isinstance(value, float) or abs(value) <= _LARGEST
+            require(valid, self, f"{name} to be finite, got {value}")
 
 
 def require(valid: bool, record: object, needs: str) -> None:

@@ -283,18 +283,16 @@ class RowNorm(Stage):
     keeps_sparse = True
 
     def __call__(self, X: Any, out: Array | None = None) -> Any:
+        if not is_csr(X):
+            return ops.row_norm(X, ops.empty(X.shape, X.dtype, X) if out is None else out)
         largest = abs(X).max(axis=1)
         largest = _divisor(largest.toarray().ravel() if hasattr(largest, "toarray") else largest)
-        if is_csr(X):
-            Z = X.copy()
-            counts = np.diff(X.indptr)
-            Z.data = Z.data / np.repeat(largest, counts)
-            norms = _divisor(np.sqrt(np.asarray(Z.multiply(Z).sum(axis=1)).ravel()))
-            Z.data /= np.repeat(norms, counts).astype(Z.dtype)
-            return Z
-        out = np.divide(X, largest[:, None], out=out)
-        out /= _divisor(np.sqrt(np.einsum("ij,ij->i", out, out)))[:, None]
-        return out
+        Z = X.copy()
+        counts = np.diff(X.indptr)
+        Z.data = Z.data / np.repeat(largest, counts)
+        norms = _divisor(np.sqrt(np.asarray(Z.multiply(Z).sum(axis=1)).ravel()))
+        Z.data /= np.repeat(norms, counts).astype(Z.dtype)
+        return Z
 
     def vjp(self, X: Any, G: Array) -> Array:
         """Return (g - z z'g)/|x| with z = x/|x|; 0 at a zero row."""

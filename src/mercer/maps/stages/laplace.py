@@ -63,6 +63,8 @@ class LaplaceFeatures(Stage):
     def check(self, d: int) -> None:
         super().check(d)
         self.linear.check(d)
+        panel = getattr(self.linear, "panel", None)
+        require(panel is None or bool(np.all(panel >= 0)), self, "weights of at least 0")
         require(self.offsets.shape == (self.linear.columns(d),), self, "an offset for each weight")
         require(0 <= self.shift < np.inf, self, f"a shift of at least 0, got {self.shift}")
         if self.exponent is not None:

@@ -34,6 +34,24 @@ def exp2neg_(T: DeviceArray, scale: float) -> DeviceArray:
     return T
 
 
+@torch_form(reference.exp2neg_expanded_)
+def exp2neg_expanded_(T: DeviceArray, rows: Any, columns: Any, scale: float) -> DeviceArray:
+    sums = tensor(rows, T.tensor)[:, None] + tensor(columns, T.tensor)
+    T.tensor.mul_(-scale).add_(sums).clamp_(min=0).neg_().exp2_()
+    return T
+
+
+@torch_form(reference.row_norm)
+def row_norm(X: DeviceArray, out: DeviceArray) -> DeviceArray:
+    x = X.tensor
+    if x.shape[1]:
+        largest = x.abs().amax(dim=1, keepdim=True)
+        x = x / torch.where(largest > 0, largest, 1.0)
+    norms = torch.sqrt(torch.sum(x * x, dim=1, keepdim=True))
+    out.tensor.copy_(x / torch.where(norms > 0, norms, 1.0))
+    return out
+
+
 @torch_form(reference.product_cos)
 def product_cos(X: DeviceArray, W: Any, scale: float, phases: Any, out: DeviceArray) -> DeviceArray:
     matmul.product_cos(
@@ -101,6 +119,31 @@ def chi2_series(X: DeviceArray, poles: Any, out: DeviceArray, bad: Any = None) -
     for q, pole in enumerate(k):
         target[:, q :: len(k)] = product * (2 * torch.sqrt(pole) * (x / (x + pole)))
         product *= (x - pole) / (x + pole)
+    return out
+
+
+@torch_form(reference.piecewise_cubic)
+def piecewise_cubic(
+    X: DeviceArray,
+    table: Any,
+    values: int,
+    per_octave: int,
+    first: int,
+    out: DeviceArray,
+    bad: Any = None,
+) -> DeviceArray:
+    x, coefficients, target = X.tensor, tensor(table, X.tensor), out.tensor
+    u, e = torch.frexp(x)
+    u = (2 * u - 1) * 2**per_octave
+    pieces = 1 + (e.long() - 1 - first) * 2**per_octave + torch.floor(torch.nan_to_num(u)).long()
+    inside = (x > 0) & (x < torch.inf) & (pieces > 0) & (pieces < len(coefficients))
+    t = torch.where(inside, u - torch.floor(u) - 0.5, torch.where(x == 0, 0.0, torch.nan))
+    if bad is not None:
+        bad[0] = bool(torch.isnan(t).any())
+    c = coefficients[torch.where(inside, pieces, 0)]
+    for q in range(values):
+        cubic = (c[:, :, 3, q] * t + c[:, :, 2, q]) * t + c[:, :, 1, q]
+        target[:, q::values] = cubic * t + c[:, :, 0, q]
     return out
 
 

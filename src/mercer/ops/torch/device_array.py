@@ -364,6 +364,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "triu": lambda like, a, k=0: DeviceArray(torch.triu(a.tensor, k)),
     "sum": _sum,
     "trace": lambda like, a: DeviceArray(torch.trace(a.tensor)),
+    "diagonal": lambda like, a: DeviceArray(torch.diagonal(a.tensor)),
     "all": lambda like, a: a.all(),
     "any": lambda like, a: a.any(),
     "concatenate": _of_list(torch.cat),
