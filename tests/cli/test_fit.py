@@ -307,7 +307,7 @@ def test_files_that_are_read_are_not_written_over(folder):
         "predict model.mercer data.csv -o data.csv --force",
         "transform model.mercer data.csv -o data.csv --force",
     ):
-        assert "data.csv is an input and the output: name another file" in fails(line)
+        assert "data.csv is an input or the checkpoint, and the output: name another" in fails(line)
     assert len(Path("data.csv").read_text().splitlines()) == 1798
 
 

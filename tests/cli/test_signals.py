@@ -1,5 +1,5 @@
-"""Ctrl-C and SIGTERM, sent to a real process: exit codes, the checkpoint named, and the same model
-when the command is run again.
+"""Ctrl-C, SIGTERM and SIGHUP, sent to a real process: exit codes, the checkpoint named, and the
+same model when the command is run again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from mercer.cli._errors import CommandGroup, on_interrupt
 # where it is asked to.
 SLOWLY = """
 import signal, sys, time
-# also where the tests run in a shell's background
+# also where the tests run in a shell's background, or under nohup
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 import mercer.parallel.tile_size
 from mercer.data.stream import CHUNK_BYTES
 from mercer.data.npy import NpyStream
@@ -47,8 +48,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder: Path, seconds: float, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", SLOWLY, str(seconds), *FIT, *arguments]
+def start(
+    folder: Path, seconds: float, *arguments: str, ignored: str = ""
+) -> subprocess.Popen[str]:
+    ignore = f"signal.signal(signal.{ignored}, signal.SIG_IGN)" if ignored else ""
+    code = SLOWLY.replace("from mercer.cli", f"{ignore}\nfrom mercer.cli")
+    command = [sys.executable, "-c", code, str(seconds), *FIT, *arguments]
     return subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -56,8 +61,12 @@ def start(folder: Path, seconds: float, *arguments: str) -> subprocess.Popen[str
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.full), (signal.SIGTERM, 143)],
-    ids=["Ctrl-C", "SIGTERM"],
+    [
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.full),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 129),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
 )
 def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, number, code):
     process = start(folder, 0.2, "--checkpoint", "half.ckpt", "-o", "model.mercer")
@@ -70,7 +79,7 @@ def test_a_fit_that_is_stopped_names_the_checkpoint_and_is_gone_on_with(folder, 
     assert said.strip().endswith("rows are in half.ckpt: run the same command again to resume.")
     assert "Traceback" not in said
     assert {path.name for path in folder.iterdir()} == {"data.npy", "half.ckpt"}
-    if number == signal.SIGTERM:
+    if number != signal.SIGINT:
         return  # what is kept is the same
 
     again = start(folder, 0.0, "--checkpoint", "half.ckpt", "-o", "model.mercer")
@@ -115,3 +124,15 @@ def test_an_error_after_a_signal_is_the_signal():
     outcome = CliRunner().invoke(main, ["wait"])
     assert outcome.exit_code == 143
     assert outcome.stderr.strip() == "Stopped. Half is kept."
+
+
+@pytest.mark.full
+def test_a_fit_under_nohup_is_not_stopped_by_the_end_of_its_terminal(folder):
+    process = start(folder, 0.05, "-o", "model.mercer", ignored="SIGHUP")
+    assert process.stdout is not None
+    while "KernelRegressor: " not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGHUP)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+    assert (folder / "model.mercer").exists()

@@ -5,12 +5,16 @@ says what changed.
 from __future__ import annotations
 
 import copy
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -20,6 +24,8 @@ from mercer import KernelClassifier, KernelRegressor, RandomFourier, accumulate,
 from mercer.cli import main
 from mercer.data import ChangedFileError
 from mercer.data.batches import Rows
+from mercer.data.files import FileSet
+from mercer.data.stream import CHUNK_BYTES
 from mercer.parallel.dask_worker import ShardJob, sum_shard
 from mercer.stats.moments import Moments
 
@@ -37,7 +43,8 @@ def write_npz(path: Path, sign: float) -> None:
 
 
 def write_csv(path: Path, sign: float) -> None:
-    lines = [",".join(map(repr, row)) for row in np.column_stack([sign * X, Y]).tolist()]
+    # numbers of one width, so that another content can be written in place
+    lines = [",".join(f"{value:22}" for value in row.values()) for row in rows(sign)]
     path.write_text("\n".join(["a,b,c,y", *lines]) + "\n")
 
 
@@ -47,7 +54,27 @@ def write_svm(path: Path, sign: float) -> None:
 
 
 def write_parquet(path: Path, sign: float) -> None:
-    pq.write_table(pa.table({**dict(zip("abc", sign * X.T, strict=True)), "y": Y}), path)
+    # pages of fixed sizes, so that another content can be written in place
+    pq.write_table(frame(sign), path, compression="none", use_dictionary=False)
+
+
+def frame(sign: float) -> pa.Table:
+    return pa.table({**dict(zip("abc", sign * X.T, strict=True)), "y": Y})
+
+
+def write_arrow(path: Path, sign: float) -> None:
+    with pa.OSFile(str(path), "wb") as sink, ipc.new_file(sink, frame(sign).schema) as writer:
+        writer.write_table(frame(sign), max_chunksize=50)
+
+
+def write_jsonl(path: Path, sign: float) -> None:
+    # 0 in front of a missing minus sign is no JSON: a space
+    lines = [json.dumps(row).replace(": ", ":  ").replace("  -", " -") for row in rows(sign)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def rows(sign: float) -> list[dict[str, float]]:
+    return frame(sign).to_pylist()
 
 
 def write_folder(path: Path, sign: float) -> None:
@@ -62,6 +89,8 @@ FORMATS = {
     "d.csv": (write_csv, {"target": "y"}),
     "d.svm": (write_svm, {}),
     "d.parquet": (write_parquet, {"target": "y"}),
+    "d.arrow": (write_arrow, {"target": "y"}),
+    "d.jsonl": (write_jsonl, {"target": "y"}),
     "folder": (write_folder, {"target": "y"}),
 }
 
@@ -93,6 +122,11 @@ def append(path: Path, write) -> None:
         file.write(b"\n1,2,3,0\n")
 
 
+def truncate(path: Path, write) -> None:
+    path = path if path.is_file() else path / "b.parquet"
+    os.truncate(path, path.stat().st_size // 3)
+
+
 def remove(path: Path, write) -> None:
     (path if path.is_file() else path / "b.parquet").unlink()
 
@@ -105,6 +139,7 @@ CHANGES = {
     overwrite: r"has changed since it was opened: (modified|size|its content)",
     replace: "has changed since it was opened: another file has taken its place",
     append: "has changed since it was opened: size ",
+    truncate: "has changed since it was opened: size ",
     remove: "has changed since it was opened: it does not exist any more",
     touch: r"has changed since it was opened: modified .* -> 1970-01-01 00:00:00.000000001 UTC\. "
     r".* start again",
@@ -224,6 +259,87 @@ def test_content_that_differs_at_the_same_size_and_times_is_refused(tmp_path, mo
         match=r"d.npy has changed since it was opened: its content differs, at the same",
     ):
         list(stream.chunks())
+
+
+def test_rows_that_are_not_those_of_the_pass_before_are_refused(source, monkeypatch):
+    """Without what stat() and the sampled pages say: by the checksum of the rows alone."""
+    path, write, roles = source
+    stream = open_stream(path, **roles)
+    n = sum(len(chunk) for chunk in stream.chunks())
+    monkeypatch.setattr(FileSet, "require_same", lambda self, error=None: None)
+    assert sum(len(chunk) for chunk in stream.chunks()) == n
+    overwrite(path, write)
+    with pytest.raises(
+        ChangedFileError,
+        match=rf"{path.name} has changed since it was opened: rows 0 to {n - 1} are not those of "
+        "an earlier pass, at the same size and time",
+    ):
+        list(stream.chunks())
+
+
+@pytest.mark.parametrize("what", ["label", "target", "weight"])
+def test_targets_and_weights_are_in_the_checksum_of_the_rows(what, tmp_path, monkeypatch):
+    path = tmp_path / "d.parquet"
+    words = np.array(["no", "yes"])
+    table = pa.table({"a": X[:, 0], "target": Y, "label": words[Y.astype(int)], "weight": 1 + Y})
+    roles = {"columns": ["a"], "target": "target" if what == "weight" else what, "weight": "weight"}
+    pq.write_table(table, path)
+    stream = open_stream(path, **roles)
+    list(stream.chunks())
+    monkeypatch.setattr(FileSet, "require_same", lambda self, error=None: None)
+    stream._table._idle[0].clear()  # it is opened again
+    place = table.column_names.index(what)
+    pq.write_table(table.set_column(place, what, table.column(what).combine_chunks()[::-1]), path)
+    with pytest.raises(ChangedFileError, match="not those of an earlier pass"):
+        list(stream.chunks())
+
+
+def test_passes_in_other_chunks_and_from_other_rows_have_the_checksums_of_the_same_rows(
+    source, monkeypatch
+):
+    monkeypatch.setattr("mercer.data.files._SEGMENT_BYTES", 3 * 8 * 64)
+    monkeypatch.setattr("mercer.data.files._SEGMENT_ROWS", 64)
+    path, write, roles = source
+    large = open_stream(path, **roles)
+    token = CHUNK_BYTES.set(1000)
+    small = open_stream(path, **roles)
+    CHUNK_BYTES.reset(token)
+    list(large.chunks())
+    assert len(large._checksums) >= ROWS // 64, "there are several segments"
+    small._checksums = large._checksums
+    for stream, start, rows in [(small, 0, 1), (small, 130, 7), (large, 1, 50), (large, 384, 1)]:
+        list(stream.chunks(start, rows))
+    next(small.chunks())
+    monkeypatch.setattr(FileSet, "require_same", lambda self, error=None: None)
+    overwrite(path, write)
+    with pytest.raises(ChangedFileError, match=r"rows (192|448) to (255|511) are not those of an"):
+        list(small.chunks(130 if path.is_file() else 400, 7))
+
+
+@pytest.mark.parametrize("batch", [20_000, 200_000])
+def test_an_arrow_file_that_becomes_shorter_does_not_end_the_process(batch, tmp_path):
+    """As a memory map does, by SIGBUS."""
+    code = f"""
+import os, numpy as np, pyarrow as pa, pyarrow.ipc as ipc
+from mercer import open_stream
+table = pa.table({{"a": np.arange(200_000.0), "b": np.arange(200_000.0)}})
+with pa.OSFile("d.arrow", "wb") as sink, ipc.new_file(sink, table.schema) as writer:
+    writer.write_table(table, max_chunksize={batch})
+stream = open_stream("d.arrow")
+stream.chunk_bytes = 2**16
+chunks = stream.chunks()
+next(chunks)
+os.truncate("d.arrow", 100_000)
+try:
+    list(chunks)
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "d.arrow has changed since it was opened: size 3,2" in done.stdout
 
 
 def test_a_time_of_modification_that_is_put_back_does_not_hide_a_change(tmp_path):

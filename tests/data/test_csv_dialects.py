@@ -321,6 +321,9 @@ def test_a_line_that_is_too_long_is_refused_with_its_number(small, monkeypatch, 
     path = damaged(tmp_path, "d.csv", b"a,b\n3," + b"4" * 500_000 + b"\n")
     with pytest.raises(ValueError, match=r"d.csv, line 2 has 500,002 bytes, and at most 100,000"):
         open_stream(path)
+    path = damaged(tmp_path, "d.csv", b"a,b\n1,2\n3," + b"4" * 3_000_000 + b"\n5,6\n7,8\n")
+    with pytest.raises(ValueError, match=r"d.csv, line 3 has 3,000,002 bytes, and at most 100,000"):
+        open_stream(path)
 
 
 @pytest.mark.parametrize("rows", [300, 5])

@@ -259,3 +259,39 @@ def test_wavelengths_are_names_of_columns(tmp_path):
     assert open_stream(path).columns == tuple(waves)
     path = damaged(tmp_path, "e.csv", f"{','.join(waves[:7])}\n{','.join('1' * 7)}\n".encode())
     assert open_stream(path).columns == tuple(f"f{i}" for i in range(7))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_few_columns_of_a_wide_array_are_read_without_the_others(order, tmp_path):
+    rng = np.random.default_rng(0)
+    wide = np.asarray(rng.normal(size=(70, 5000)), order=order)
+    np.save(tmp_path / "d.npy", wide)
+    columns = {"columns": [3010, 3004, 3007], "target": 3001, "weight": 3009}
+    wide[:, 3009] = abs(wide[:, 3009])
+    np.save(tmp_path / "d.npy", wide)
+    stream = open_stream(tmp_path / "d.npy", **columns)
+    taken = []
+    numbers = stream._numbers
+    stream._numbers = lambda file, first, count: taken.append(count) or numbers(file, first, count)
+    (chunk,) = stream.blocks(64, 3, 67)
+    np.testing.assert_array_equal(chunk.X, wide[3:67, [3010, 3004, 3007]])
+    np.testing.assert_array_equal(chunk.y, wide[3:67, 3001])
+    np.testing.assert_array_equal(chunk.weight, wide[3:67, 3009])
+    if order == "C":
+        assert sum(taken) <= 70 * 10, "a row is read from column 3001 to 3010"
+    assert stream.columns == ("x3010", "x3004", "x3007")
+
+
+def test_rows_of_a_wide_matrix_are_read_in_small_chunks_for_a_few_of_their_columns(tmp_path):
+    np.savez(tmp_path / "d.npz", X=np.ones((64, 20_000)))
+    stream = open_stream(tmp_path / "d.npz", columns=[0, 19_999])
+    stream.chunk_bytes = 2**20
+    assert max(len(chunk) for chunk in stream.chunks(0, 64)) <= 6
+
+
+@pytest.mark.parametrize("columns", [2**62, 10**13])
+def test_a_csr_matrix_of_absurdly_many_columns_is_refused_with_their_number(columns, tmp_path):
+    parts = {"data": np.ones(3), "indices": np.arange(3), "indptr": np.arange(4)}
+    np.savez(tmp_path / "d.npz", **parts, shape=np.array([3, columns]), format=np.array(b"csr"))
+    with pytest.raises(ValueError, match=rf"d.npz has {columns:,} columns, and at most"):
+        open_stream(tmp_path / "d.npz")

@@ -395,3 +395,23 @@ def test_values_of_json_that_come_late_are_named(value, error, small, tmp_path):
     if error is ColumnTypeError:
         (again,) = [column for column in stream.retyped("b").schema.columns if column.name == "b"]
         assert again.kind == "category"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "jsonl"])
+@pytest.mark.parametrize("other", [["x"], [True], [[1.0, 2.0]], None])
+def test_files_of_a_folder_that_differ_name_the_column(suffix, other, tmp_path):
+    rows = {"a": [1.0], "b": [2.0], "y": [0.0]}
+    changed = {"a": [1.0], "y": [0.0], "z": [1.0]} if other is None else {**rows, "b": other}
+    for i, columns in enumerate((rows, changed)):
+        path = tmp_path / f"{i}.{suffix}"
+        if suffix == "jsonl":
+            path.write_text(
+                json.dumps({name: values[0] for name, values in columns.items()}) + "\n"
+            )
+        elif suffix == "parquet":
+            pq.write_table(pa.table(columns), path)
+        else:
+            pyarrow.feather.write_feather(pa.table(columns), path)
+    with pytest.raises(ValueError, match=r"[cC]olumn '[bz]'") as error:
+        list(open_stream(tmp_path, target="y").chunks())
+    assert f"1.{suffix}" in str(error.value)

@@ -17,18 +17,15 @@ from mercer.evaluation.cost import (
     NEWTON_CG_PASSES,
     NEWTON_CG_PASSES_COUPLED,
     NEWTON_CG_PASSES_SEVERAL,
-    DataShape,
     Line,
-    MapSize,
     MapSizes,
     Timings,
     _time_line,
-    block_rows,
     measure_timings,
-    peak_bytes,
     predict_seconds,
     steps_of,
 )
+from mercer.linear_model.memory import DataShape, MapSize, block_rows, peak_bytes
 from mercer.linear_model.routes import plan_fit
 from mercer.parallel.tile_size import Cost
 

@@ -22,7 +22,8 @@ from mercer import (
     theory,
 )
 from mercer.evaluation.convergence import Law, Table
-from mercer.evaluation.cost import Line, MapSize, Timings
+from mercer.evaluation.cost import Line, Timings
+from mercer.linear_model.memory import MapSize
 from mercer.linear_model.routes import Plan
 from mercer.maps import registry
 from mercer.parallel.tile_size import Cost, grid

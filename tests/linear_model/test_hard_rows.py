@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from sklearn.linear_model import LinearRegression
 from tests.helpers.route_cases import ROUTE_CASES, RouteCase
 
-from mercer import GCWS, KernelClassifier, open_stream
+from mercer import GCWS, Identity, KernelClassifier, KernelRegressor, open_stream
 from mercer.linear_model.cross_validation import held_out_rows
 
 RNG = np.random.default_rng(0)
@@ -267,3 +268,38 @@ def test_a_class_of_one_row_that_is_held_out_is_fitted(loss, feature_map):
             expected = given.fit(X, y).decision_function(X)
         largest = np.abs(expected).max()
         np.testing.assert_allclose(chosen.decision_function(X), expected, atol=1e-3 * largest)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("mean", [0.0, 1e5, 1e6, 1e7])
+def test_float32_rows_with_large_means_are_fitted_as_well_as_their_digits_allow(mean, scale):
+    """Means are taken out before products, in the fit and in predictions."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(2000, 4))
+    y = base @ [1.0, -2.0, 0.5, 3.0] + 0.01 * rng.normal(size=2000)
+    X = (base + mean).astype(np.float32)
+    model = KernelRegressor(Identity(), alpha=1e-6, scale=scale)
+    if mean == 1e7:
+        with pytest.warns(UserWarning, match=r"column 0 has a spread of .* where float32 has step"):
+            model.fit(X, y)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(X, y)
+    exact = X.astype(np.float64) - mean  # the digits that are left
+    best = LinearRegression().fit(exact, y).score(exact, y)
+    assert model.score(X, y) == pytest.approx(best, abs=1e-5)
+    whole = model.predict(X)
+    parts = [model.predict(X[start : start + 37]) for start in range(0, 2000, 37)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=0, atol=1e-4)
+
+
+def test_columns_whose_squares_underflow_are_warned_of():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    model = KernelRegressor(Identity(), alpha=1e-6, scale=False)
+    with pytest.warns(UserWarning, match="so small that their squares are 0, and the coefficients"):
+        model.fit(X * 1e-200, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, X[:, 0])

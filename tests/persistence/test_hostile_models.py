@@ -477,3 +477,89 @@ def test_the_unchanged_forged_model_is_valid():
         .n_features_in_
         == 3
     )
+
+
+EXTREMES = [float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 1e-308, 0.0, -1.0]
+
+
+def numbers_of(stored: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the places of numbers in the JSON values of a model."""
+    if isinstance(stored, dict | list):
+        items = stored.items() if isinstance(stored, dict) else enumerate(stored)
+        return [place for key, value in items for place in numbers_of(value, (*at, key))]
+    return [at] if isinstance(stored, int | float) and not isinstance(stored, bool) else []
+
+
+def with_extremes(facts: Any, arrays: Any) -> Any:
+    """Yield the content of a model with one number, or one array, of an extreme value."""
+    for *parents, last in numbers_of(facts["model"]):
+        for value in EXTREMES:
+            other = json.loads(json.dumps(facts))
+            holder = other["model"]
+            for key in parents:
+                holder = holder[key]
+            holder[last] = value if np.isfinite(value) else {"float": str(value)}
+            yield other, arrays
+    for name, array in arrays.items():
+        for value in EXTREMES if array.dtype == np.float64 and array.size else []:
+            for chosen in (0, array.size - 1, slice(None)):
+                changed = array.copy()
+                changed.flat[chosen] = value
+                yield facts, {**arrays, name: changed}
+
+
+def results_of(model: Any) -> list[Any]:
+    rows = data(model) if not hasattr(model, "predict") else data(mercer.Hellinger())
+    names = ("predict", "predict_proba", "predict_interval")
+    methods = [name for name in names if hasattr(model, name)] or ["transform"]
+    return [part for name in methods for part in np.atleast_1d(getattr(model, name)(rows))]
+
+
+def require_finite_results(model: Any, folder: Path) -> tuple[int, int]:
+    """Return how many of the extreme models were tried and refused; others have finite results."""
+    mercer.save(model, folder / "good.mercer")
+    tried = refused = 0
+    for facts, arrays in with_extremes(*content(folder / "good.mercer")):
+        tried += 1
+        bad = folder / "bad.mercer"
+        container.write(bad, "model", 1, {key: facts[key] for key in KEPT}, arrays)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            other = loaded(bad)
+            refused += other is None
+            try:
+                results = [] if other is None else results_of(other)
+            except ValueError:  # that names a row
+                continue
+        for part in results:
+            part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+            assert part.dtype.kind != "f" or np.isfinite(part).all()
+    return tried, refused
+
+
+ROWS = data(mercer.Hellinger())
+CLASSES = np.array(["a", "b", "c"])[np.arange(len(ROWS)) % 3]
+FOURIER = mercer.RandomFourier(8, gamma=0.5, random_state=0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "model",
+    [
+        mercer.KernelRegressor(FOURIER, alpha=0.1, uncertainty=True),
+        mercer.KernelClassifier(FOURIER, alpha=1.0, loss="logistic", uncertainty=True),
+    ],
+    ids=["regressor", "classifier"],
+)
+def test_no_number_of_a_forged_estimator_gives_predictions_that_are_not_finite(model, tmp_path):
+    fitted = clone(model).fit(ROWS, ROWS[:, 0] if "Regressor" in repr(model) else CLASSES)
+    tried, refused = require_finite_results(fitted, tmp_path)
+    assert tried > 300 and refused > tried / 4
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cls", every_map(), ids=lambda cls: cls.__name__)
+def test_no_number_of_a_forged_map_gives_features_that_are_not_finite(cls, tmp_path):
+    case = cls.cases()[0]
+    tried, refused = require_finite_results(clone(case).fit(data(case)), tmp_path)
+    assert refused > 0 or tried <= 8

@@ -337,7 +337,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
         save(model, tmp_path)
     with pytest.raises(ValueError, match=r"There is no folder .*gone to write to"):
         save(model, tmp_path / "gone" / "model.mercer")
-    monkeypatch.setattr(Path, "open", _denied)
+    monkeypatch.setattr("mercer.persistence.atomic_write.os.open", _denied)
     with pytest.raises(PermissionError, match=r"There is no permission to write to .*"):
         save(model, tmp_path / "model.mercer")
     assert not list(tmp_path.iterdir())

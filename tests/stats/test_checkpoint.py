@@ -6,23 +6,29 @@ import errno
 import os
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 from tests.helpers.reduction_data import BLOCK, N, bits, both, data, fourier, parquet
 from tests.helpers.waiting import LIMIT
 
 from mercer import RandomFourier, accumulate, open_stream
 from mercer.data.batches import features
+from mercer.linear_model.cross_validation import Folds
 from mercer.maps.block import Dense
 from mercer.parallel.tile_size import override_limits
-from mercer.stats.base import CombinedStatistics
-from mercer.stats.basic import Range, Spread
+from mercer.persistence.atomic_write import open_atomic
+from mercer.stats.base import CombinedStatistics, get_state
+from mercer.stats.basic import ColumnSpread, Magnitude, Range, Reservoir, RowCount, Spread
 from mercer.stats.checkpoint import Checkpoint
 from mercer.stats.class_sums import ClassSums
+from mercer.stats.histogram import ColumnHistogram, Histogram
 from mercer.stats.moments import Moments
 from mercer.stats.reduce import Total
+from mercer.stats.table_columns import TableColumns
 
 # Interruptions
 
@@ -92,6 +98,84 @@ def test_ctrl_c_while_the_reading_thread_starts_waits_for_it(monkeypatch):
         accumulate(stream, Moments(), n_jobs=2)
 
 
+STATISTICS = {
+    "Moments": lambda: Moments(target=False),
+    "ClassSums": ClassSums,
+    "RowCount": RowCount,
+    "Magnitude": lambda: Magnitude("a map"),
+    "Range": Range,
+    "Spread": Spread,
+    "ColumnSpread": ColumnSpread,
+    "Reservoir": lambda: Reservoir(50, 3),
+    "Histogram": Histogram,
+    "ColumnHistogram": ColumnHistogram,
+    "TableColumns": lambda: TableColumns((0, 1, 2), (3,), (2,), 50, 3),
+    "Folds": lambda: Folds(both(), both(), both()),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_every_statistic_goes_on_after_any_block_to_the_same_bits(small_grid, tmp_path, name, kind):
+    X, y, w = data(BLOCK * 20 + 7)
+    X = sp.csr_array(np.where(X > 0.5, X, 0)) if kind == "sparse" else X
+    stream, path = open_stream((X, y, w)), tmp_path / "sum"
+
+    def run(rows=None):
+        progress = None if rows is None else stop_at(rows, KeyboardInterrupt)
+        return accumulate(stream, STATISTICS[name](), checkpoint=path, progress=progress)
+
+    def written(total):
+        state = get_state(total)
+        return {key: array.tobytes() for key, array in state.arrays.items()}, repr(state.values)
+
+    with override_limits(checkpoint_cost_ratio=0, checkpoint_seconds=0):
+        whole = written(run())
+        path.unlink()
+        for block in range(1, 21):
+            with pytest.raises(KeyboardInterrupt):
+                run(BLOCK * block)
+            saved = Checkpoint.read(path)
+            assert saved.rows + saved.partial_rows == Checkpoint.read_row_count(path)
+            assert Checkpoint.read_row_count(path) == BLOCK * (block - (block == 16))
+        assert written(run()) == whole
+
+
+def test_a_checkpoint_of_format_1_is_resumed(begun, monkeypatch):
+    folder, path = begun
+    whole, saved = bits(resume(folder, path.with_name("other"))), Checkpoint.read(path)
+    assert saved.partial is None  # format 1 has none
+    with monkeypatch.context() as patch:
+        patch.setattr("mercer.stats.checkpoint._FORMAT", 1)
+        saved.write(path)
+    assert b'\\"format\\":1' in path.read_bytes()
+    assert bits(resume(folder, path)) == whole
+
+
+def test_a_partial_shard_that_is_no_whole_blocks_is_refused(begun):
+    folder, path = begun
+    saved = Checkpoint.read(path)
+    for rows in (1, BLOCK * 16, -BLOCK):
+        replace(saved, partial_rows=rows, partial=saved.state).write(path)
+        with pytest.raises(ValueError, match="rows of a shard are no whole blocks of 64"):
+            resume(folder, path)
+
+
+def test_a_clock_that_jumps_changes_no_sum(small_grid, tmp_path, monkeypatch):
+    X, path = data()[0], tmp_path / "sum"
+    whole = bits(accumulate(X, Moments()))
+    jumps = iter([1e9, -1e9, 0.0, 5e12, -5e12, 1.0] * 1000)
+    monkeypatch.setattr(time, "time", lambda: next(jumps))
+    monkeypatch.setattr(time, "time_ns", lambda: int(next(jumps) * 1e9))
+    with pytest.raises(KeyboardInterrupt):
+        accumulate(X, Moments(), checkpoint=path, progress=stop_at(BLOCK * 40, KeyboardInterrupt))
+    for when in (0, 2**33):  # a checkpoint of 1970 or of 2242 is none of another source
+        os.utime(path, (when, when))
+        kept = path.read_bytes()
+        assert bits(accumulate(X, Moments(), checkpoint=path)) == whole
+        path.write_bytes(kept)
+
+
 def test_what_is_not_due_is_written_when_something_goes_wrong(small_grid, tmp_path):
     X = data()[0]
     with override_limits(checkpoint_cost_ratio=np.inf), pytest.raises(KeyboardInterrupt):
@@ -158,9 +242,16 @@ def test_a_full_disk_leaves_the_old_checkpoint(small_grid, tmp_path, monkeypatch
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path):
-    (tmp_path / ".sum.123.abcd.part").write_bytes(b"half")
+    (tmp_path / ".sum.part").write_bytes(b"half")
     accumulate(data(50)[0], Moments(), checkpoint=tmp_path / "sum")
     assert os.listdir(tmp_path) == ["sum"]
+
+
+def test_a_checkpoint_leaves_the_temporary_file_of_another_output(tmp_path):
+    with open_atomic(tmp_path / "sum.mercer") as file:
+        file.write(b"model")
+        accumulate(data(50)[0], Moments(), checkpoint=tmp_path / "sum")
+    assert (tmp_path / "sum.mercer").read_bytes() == b"model"
 
 
 # Refusals
@@ -309,10 +400,10 @@ def test_a_double_or_missing_shard_is_refused(begun):
 
 def test_what_cannot_be_kept_in_a_checkpoint_says_so(tmp_path):
     X = data(50)[0]
-    with pytest.raises(TypeError, match="Spread cannot be checkpointed"):
-        accumulate(X, Spread(), checkpoint=tmp_path / "sum")
-    with pytest.raises(TypeError, match="Range cannot be checkpointed"):
-        accumulate(X, CombinedStatistics(Moments(), Range()), checkpoint=tmp_path / "sum")
+    callback = Spread()
+    callback.report = print
+    with pytest.raises(TypeError, match=r"Spread cannot be checkpointed \(it holds a builtin"):
+        accumulate(X, CombinedStatistics(Moments(), callback), checkpoint=tmp_path / "sum")
     with pytest.raises(ValueError, match="checkpoint= needs rows that can be read again"):
         accumulate([Dense(X)], Moments(), checkpoint=tmp_path / "sum")
     with pytest.raises(

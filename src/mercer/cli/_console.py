@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -57,8 +59,8 @@ class Console:
             rich_console().print(table)
 
     @contextmanager
-    def progress(self, description: str) -> Iterator[Progress]:
-        """Return a callback for Stream.with_progress.
+    def progress(self, description: str) -> Iterator[Progress | None]:
+        """Return a callback for Stream.with_progress, or None.
 
         It draws a bar where standard error is a terminal, and prints events with --json.
         """
@@ -68,7 +70,38 @@ class Console:
             with _progress_bars() as bars:
                 yield _ProgressBar(bars, description)
         else:
-            yield lambda row, total: None
+            yield None
+
+
+class _TextOutput(io.TextIOWrapper):
+    """Text output that is discarded once its reader has closed the pipe."""
+
+    def write(self, text: str) -> int:
+        try:
+            super().write(text)
+            self.flush()
+        except BrokenPipeError:
+            # what the buffer holds is written there, too
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+        return len(text)
+
+
+@contextmanager
+def discard_after_closed_pipe() -> Iterator[None]:
+    """Go on without standard output where its reader ends: ``mercer fit --json ... | head -1``."""
+    stream = sys.stdout
+    if not hasattr(stream, "buffer"):  # a StringIO is no pipe
+        yield
+        return
+    stream.flush()
+    sys.stdout = _TextOutput(stream.buffer, stream.encoding, stream.errors)
+    try:
+        yield
+    finally:
+        sys.stdout.detach()
+        sys.stdout = stream
 
 
 class _PassCounter:

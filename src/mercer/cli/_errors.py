@@ -8,7 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -16,7 +16,6 @@ import click
 from mercer.cli._parameters import option_name
 from mercer.errors import ParameterError, Part, RowError, Setting, join_parts
 
-INTERRUPTED, TERMINATED = 130, 143
 _SIGNAL = "mercer.signal"
 
 # Settings that are not spelled as the option of their parameter: by parameter and text or value.
@@ -28,15 +27,30 @@ _SPELLINGS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 
 
+_FULL = {
+    errno.ENOSPC: "The disk is full",
+    errno.EFBIG: "File too large",
+    **({errno.EDQUOT: "The disk quota is used up"} if hasattr(errno, "EDQUOT") else {}),
+}
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM, handled as Ctrl-C is."""
+
+
+class HungUp(KeyboardInterrupt):
+    """SIGHUP, the end of a terminal or a connection, handled as Ctrl-C is."""
+
+
+_INTERRUPTS = {"SIGINT": KeyboardInterrupt, "SIGTERM": Terminated, "SIGHUP": HungUp}
+_EXIT_CODES: dict[type, int] = {KeyboardInterrupt: 130, Terminated: 143, HungUp: 129}
 
 
 class CommandGroup(click.Group):
     """A group of commands that print errors as sentences.
 
-    Exit codes: 1 for data and files, 2 for usage, 130 for Ctrl-C, 143 for SIGTERM. With --debug,
-    or MERCER_DEBUG=1, the traceback is shown instead.
+    Exit codes: 1 for data and files, 2 for usage, 130 for Ctrl-C, 143 for SIGTERM, 129 for
+    SIGHUP. With --debug, or MERCER_DEBUG=1, the traceback is shown instead.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -50,8 +64,9 @@ class CommandGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as interrupt:
-            click.echo(f"\nStopped. {' '.join(map(str, interrupt.args))}".rstrip(), err=True)
-            ctx.exit(TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED)
+            with suppress(OSError):  # of a terminal that was closed
+                click.echo(f"\nStopped. {' '.join(map(str, interrupt.args))}".rstrip(), err=True)
+            ctx.exit(_EXIT_CODES[type(interrupt)])
         except Exception as error:
             if ctx.meta.get("mercer.debug") or os.environ.get("MERCER_DEBUG", "") not in ("", "0"):
                 raise
@@ -112,12 +127,13 @@ def _is_map(name: str) -> bool:
 
 def _format_os_error(error: OSError) -> str:
     name = os.path.basename(str(error.filename)) if error.filename else ""
-    name = name.removeprefix(".").partition(".part")[0] if name.endswith(".part") else name
+    name = name.removeprefix(".").removesuffix(".part") if name.endswith(".part") else name
     reason = error.strerror or str(error)
-    if error.errno == errno.ENOSPC and reason == os.strerror(errno.ENOSPC):
+    full = _FULL.get(error.errno or 0)
+    if full is not None and reason == os.strerror(error.errno or 0):
         reason = (
-            "The disk is full: nothing was written under the name of the output. Free space, and "
-            "run the command again"
+            f"{full}: nothing was written under the name of the output. Free space, and run the "
+            "command again"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"No permission{f': {error.filename}' if error.filename else ''} ({reason})."
@@ -126,16 +142,17 @@ def _format_os_error(error: OSError) -> str:
 
 @contextmanager
 def _handle_signals(ctx: click.Context) -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGINT and Terminated on SIGTERM, and note it in the context."""
+    """Raise the class of _INTERRUPTS on a signal, and note it in the context."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: Any) -> None:
-        ctx.meta[_SIGNAL] = KeyboardInterrupt if number == signal.SIGINT else Terminated
+        ctx.meta[_SIGNAL] = _INTERRUPTS[signal.Signals(number).name]
         raise ctx.meta[_SIGNAL]
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [getattr(signal, name) for name in _INTERRUPTS if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
     # an ignored signal stays ignored: in a shell's background Ctrl-C is meant for others
     handlers = {n: each for n, each in handlers.items() if each not in (signal.SIG_IGN, None)}
     for number in handlers:
@@ -149,7 +166,7 @@ def _handle_signals(ctx: click.Context) -> Iterator[None]:
 
 @contextmanager
 def on_interrupt(describe: Callable[[], str]) -> Iterator[None]:
-    """Add a text, describe(), to a Ctrl-C or SIGTERM that ends the body.
+    """Add a text, describe(), to a signal that ends the body.
 
     A signal may arrive while a thread is waited for, whose lock then raises an error of its own:
     an error after a signal is replaced by the signal.

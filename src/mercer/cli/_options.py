@@ -324,7 +324,13 @@ def require_target(path: Path, target: str | None) -> None:
 def require_output(
     path: Path, force: bool, suffixes: Sequence[str] = (), inputs: Sequence[Path | None] = ()
 ) -> None:
-    """Raise, before any work, if the output cannot be written or is one of the input files."""
+    """Raise, before any work, if the output cannot be written or is one of the input files.
+
+    Until the command ends, no other run may write it, and a closed pipe does not stop the command.
+    """
+    from mercer.cli._console import discard_after_closed_pipe
+    from mercer.persistence.atomic_write import reserve_output
+
     if suffixes and path.suffix.lower() not in suffixes:
         raise ValueError(
             f"{path.name} has a suffix that cannot be written: use {', '.join(suffixes)}."
@@ -333,16 +339,27 @@ def require_output(
         raise ValueError(f"The output {path} is a folder: name a file.")
     if not path.parent.is_dir():
         raise ValueError(f"There is no folder {path.parent} to write {path.name} to.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"The output {path} is not a regular file, and is not replaced: name one.")
     if path.exists() and not force:
         raise ValueError(f"{path} exists: name another file, or replace it with --force.")
-    if path.exists() and any(
-        other is not None and other.exists() and other.samefile(path) for other in inputs
-    ):
-        raise ValueError(f"{path} is an input and the output: name another file.")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ValueError(
-            f"No permission to write {path.name} to the folder {path.parent.resolve()}."
+    if any(
+        other is not None
+        and (
+            other.resolve() == path.resolve()
+            or (other.exists() and path.exists() and other.samefile(path))
         )
+        for other in inputs
+    ):
+        raise ValueError(
+            f"{path} is an input or the checkpoint, and the output: name another file."
+        )
+    folder = path.resolve().parent
+    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"No permission to write {path.name} to the folder {folder}.")
+    context = click.get_current_context()
+    context.with_resource(reserve_output(path))
+    context.with_resource(discard_after_closed_pipe())
 
 
 def _select(text: str | None, names: list[str] | None) -> list[Any] | None:

@@ -19,6 +19,7 @@ from mercer.cli._options import (
     open_data,
     print_columns,
     print_stream,
+    require_output,
     require_target,
     shared_options,
 )
@@ -96,6 +97,7 @@ def compare(
         from mercer.report.report import require_ready
 
         require_ready(report)  # before the comparison, not after it
+        require_output(report, force=True, inputs=(data,))
     settings: dict[str, Any] = {
         "max_seconds": max_seconds,
         "max_memory": max_memory,

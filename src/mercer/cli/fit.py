@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -213,6 +214,9 @@ def _describe_checkpoint(checkpoint: str | None, loss: str) -> str:
     from mercer.stats.checkpoint import Checkpoint
 
     rows = Checkpoint.read_row_count(checkpoint)
+    folder, name = Path(checkpoint).parent, Path(checkpoint).name
+    if not rows and any(other.startswith(f"{name}.pass-") for other in os.listdir(folder)):
+        return f"What was read so far is beside {checkpoint}: run the same command again to resume."
     if not rows:
         return f"{checkpoint} has no rows yet: run the same command again to start over."
     return f"The first {rows:,} rows are in {checkpoint}: run the same command again to resume."
@@ -242,7 +246,7 @@ def _print_half_size(model: Any, stream: Any, seed: int, console: Console) -> No
     from mercer.evaluation.convergence import fitted_size
     from mercer.model_selection.half_size import score_half
 
-    compared = score_half(model, stream.with_progress(lambda row, total: None), seed)
+    compared = score_half(model, stream.with_progress(None), seed)
     if compared is None:
         return
     # the estimator scales the columns again by itself

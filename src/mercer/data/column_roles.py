@@ -23,11 +23,12 @@ _MOST_NAMES = 20  # columns listed in an error
 class Roles:
     """Indices of the columns with each role in a table of `width` columns.
 
-    `several` states that the target was given as a list, so that y has two dimensions.
+    `several` states that the target was given as a list, so that y has two dimensions. `inputs` is
+    a range where all columns of a matrix are inputs, of which there may be a hundred million.
     """
 
     width: int
-    inputs: tuple[int, ...]
+    inputs: tuple[int, ...] | range
     target: tuple[int, ...] = ()
     weight: int | None = None
     several: bool = False
@@ -35,7 +36,7 @@ class Roles:
     @property
     def plain(self) -> bool:
         """Whether all columns are inputs, in their order."""
-        return self.inputs == tuple(range(self.width))
+        return isinstance(self.inputs, range) or self.inputs == tuple(range(self.width))
 
 
 def assign_roles(
@@ -63,6 +64,8 @@ def assign_roles(
     index : collection of names
         Columns of a pandas index, which have a role only where they are named.
     """
+    if isinstance(names, range) and names and columns is None is target is weight:
+        return Roles(len(names), names)
     indices = {name: i for i, name in enumerate(names)}
     if len(indices) < len(names):
         twice = [name for name, count in Counter(names).items() if count > 1]

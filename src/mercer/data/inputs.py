@@ -32,6 +32,7 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ARCHIVES = (".xz", ".zip", ".7z", ".tar", ".tgz", ".rar", ".lz4", *COMPRESSED)
 STANDARD_INPUT = "-"
+LONGEST_LINE = 2**26  # bytes of a line of text: three million columns of 20 characters
 _URL = re.compile(r"([a-z][a-z0-9+]+):/+(.*)", re.DOTALL)
 
 AnyPath = Any  # Path or RemoteFile, which have the same methods

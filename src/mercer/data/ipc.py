@@ -1,12 +1,11 @@
-"""Arrow IPC files (Feather): .feather, .arrow, .ipc, read by record batch from a memory map.
+"""Arrow IPC files (Feather): .feather, .arrow, .ipc, read by record batch.
 
-The map is opened anew after some megabytes: pages that were read count as memory of the process
-until they are unmapped.
+By file reads, not from a memory map: where another process makes the file shorter, a read fails
+with an error, and a map ends the process (SIGBUS).
 """
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +13,8 @@ from itertools import accumulate
 from typing import Any
 
 from mercer.data.arrow import pyarrow
-from mercer.data.inputs import AnyPath, RemoteFile, open_random
+from mercer.data.inputs import AnyPath, open_random
 from mercer.data.table_files import FilesStream, TypedFilesTable, cast_batch
-
-_MAPPED_BYTES = 32 * 2**20  # of rows that are read from one map
 
 
 class ArrowFilesStream(FilesStream):
@@ -49,28 +46,21 @@ class ArrowFilesTable(TypedFilesTable):
     def batches(
         self, i: int, types: dict[str, Any], start: int, rows: int
     ) -> Iterator[tuple[int, Any]]:
-        most = max(1, _MAPPED_BYTES // (8 * len(types)))  # rows of a map
         lengths, ends = self._lengths[i], list(accumulate(self._lengths[i]))
-        j = bisect_right(ends, start)  # the first record batch
-        while j < len(ends):
-            with self._open(i, list(types)) as reader:
-                opened = ends[j] - lengths[j]
-                while j < len(ends) and ends[j] - opened <= max(most, lengths[j]):
-                    batch, at = reader.get_batch(j), ends[j] - lengths[j]
-                    if batch.num_rows != lengths[j]:
-                        raise ValueError(f"{self.names[i]} has changed since it was opened.")
-                    for begin in range(max(0, start - at), lengths[j], rows):
-                        yield at + begin, cast_batch(batch.slice(begin, rows), types)
-                    j += 1
+        with self._open(i, list(types)) as reader:
+            for j in range(bisect_right(ends, start), len(ends)):
+                batch, at = reader.get_batch(j), ends[j] - lengths[j]
+                if batch.num_rows != lengths[j]:
+                    raise ValueError(f"{self.names[i]} has changed since it was opened.")
+                for begin in range(max(0, start - at), lengths[j], rows):
+                    yield at + begin, cast_batch(batch.slice(begin, rows), types)
 
     @contextmanager
     def _open(self, i: int, names: Sequence[str] | None = None) -> Iterator[Any]:
         """Return a reader of the named columns, all if None."""
         pa, ipc = pyarrow("Reading Arrow files"), pyarrow("Reading Arrow files", "ipc")
-        path = self.files.paths[i]
         try:
-            file = open_random(path) if isinstance(path, RemoteFile) else _memory_map(path)
-            with file:
+            with open_random(self.files.paths[i]) as file:
                 reader = ipc.open_file(file)
                 if names is not None:
                     places = sorted(reader.schema.get_field_index(name) for name in names)
@@ -81,10 +71,6 @@ class ArrowFilesTable(TypedFilesTable):
             raise ValueError(f"{self.names[i]} does not exist any more.") from None
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{self.names[i]} is damaged, or no Arrow file: {error}") from None
-
-
-def _memory_map(path: Any) -> Any:
-    return pyarrow("Reading Arrow files").memory_map(os.fspath(path))
 
 
 def _narrowest(schema: Any) -> list[str]:

@@ -8,9 +8,8 @@ from typing import Any
 
 from mercer.data.arrow import pyarrow
 from mercer.data.column_roles import COLUMNS
-from mercer.data.csv import LONGEST_LINE
 from mercer.data.files import describe_row
-from mercer.data.inputs import AnyPath, open_input
+from mercer.data.inputs import LONGEST_LINE, AnyPath, open_input
 from mercer.data.stream import CHUNK_BYTES
 from mercer.data.table_files import TextFilesStream, TextFilesTable
 from mercer.errors import ColumnTypeError, RowError

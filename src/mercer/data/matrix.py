@@ -10,8 +10,12 @@ from mercer._typing import Array
 from mercer.data.column_roles import assign_roles
 from mercer.data.stream import Parts, Stream, as_float
 from mercer.errors import RowError
+from mercer.parallel.tile_size import format_bytes
 from mercer.validation.rows import validate_rows
 from mercer.validation.sparse import canonical_csr
+
+# An array with a number for each takes 8 GiB: maps hold several, most of them D for each column.
+_MOST_COLUMNS = 2**30
 
 
 class MatrixStream(Stream):
@@ -36,6 +40,12 @@ class MatrixStream(Stream):
         if shape[0] == 0 or shape[1] == 0:
             raise ValueError(
                 f"{name} has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}."
+            )
+        if shape[1] > _MOST_COLUMNS:
+            raise ValueError(
+                f"{name} has {shape[1]:,} columns, and at most {_MOST_COLUMNS:,} are read: one row "
+                f"of numbers for them would take {format_bytes(8 * shape[1])}. Hash or choose "
+                "columns before the matrix is saved."
             )
         self._roles = assign_roles(
             name, range(shape[1]), columns=columns, target=target, weight=weight

@@ -5,6 +5,7 @@ They are read in chunks: the pages of a memory map would count as memory in use.
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -17,10 +18,18 @@ from typing import IO, Any
 import numpy as np
 
 from mercer._typing import Array
+from mercer.data.column_roles import Roles
 from mercer.data.files import OneFile, one_file
 from mercer.data.matrix import MatrixStream, csr_row_bytes
 from mercer.data.stream import Parts
 
+_SKIPPED_BYTES = 2**14  # of a row that are not in use: more than a read call takes
+_SHOWN = 200  # characters of an error
+# of zipfile: also for impossible offsets, unknown methods and encrypted members
+_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, KeyError),
+    *(OSError, EOFError, NotImplementedError, RuntimeError, OverflowError),
+)
 _CSR = ("data", "indices", "indptr", "shape")
 
 
@@ -70,6 +79,19 @@ class NpyStream(OneFile, MatrixStream):
             size = file.seek(0, 2)
         super().__init__(path.name, header.shape, header.dtype, **roles)
         self._header = header
+        self._first_column = 0
+        given = self._roles
+        used = [*given.inputs, *given.target, *([] if given.weight is None else [given.weight])]
+        skipped = (given.width - max(used) + min(used) - 1) * header.dtype.itemsize
+        if skipped > _SKIPPED_BYTES and not header.fortran:  # rows are read from `first` on
+            first = self._first_column = min(used)
+            self._roles = Roles(
+                max(used) + 1 - first,
+                tuple(place - first for place in given.inputs),
+                tuple(place - first for place in given.target),
+                None if given.weight is None else given.weight - first,
+                given.several,
+            )
         need = header.offset + header.shape[0] * header.row_bytes
         if size < need:
             raise ValueError(
@@ -83,6 +105,14 @@ class NpyStream(OneFile, MatrixStream):
         with self.path.open("rb") as file:
             for at in range(start, n, step):
                 take = min(step, n - at)
+                if self._roles.width < width:
+                    first, count = self._first_column, self._roles.width
+                    parts = [
+                        self._numbers(file, row * width + first, count)
+                        for row in range(at, at + take)
+                    ]
+                    yield self._split(np.stack(parts))
+                    continue
                 if not header.fortran:
                     yield self._split(
                         self._numbers(file, at * width, take * width).reshape(take, width)
@@ -128,8 +158,8 @@ class NpzStream(OneFile, MatrixStream):
                     extra.shape[:1] != shape[:1] or len(extra.shape) > 2 or extra.fortran
                 ):
                     raise ValueError(
-                        f"{path.name}: {key} needs a value for each of {shape[0]} rows, got "
-                        f"{extra.shape}."
+                        f"{path.name}: {key} needs a value for each of "
+                        f"{shape[0] if shape else 0} rows, got {extra.shape}."
                     )
         super().__init__(
             path.name,
@@ -219,8 +249,11 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
         # the file is closed even if members are open
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             yield archive
-    except (zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path.name} is damaged, or no .npz file: {error}") from None
+    except FileNotFoundError:
+        raise
+    except _DAMAGES as error:
+        text = str(error)[:_SHOWN]  # zipfile shows what it reads in place of a name
+        raise ValueError(f"{path.name} is damaged, or no .npz file: {text}") from None
 
 
 def _open(archive: zipfile.ZipFile, name: str, key: str) -> _Member:

@@ -136,6 +136,7 @@ class Stream:
                 f"{self.name} has {self.rows} rows: there is no row {at} to start from."
             )
         self.require_same_files()
+        checksums = self.pass_checksums(at)
         if self._progress is not None:
             self._progress(at, self.rows)
         try:
@@ -143,6 +144,8 @@ class Stream:
                 stop = at + X.shape[0]
                 if stop == at:
                     continue
+                if checksums is not None:
+                    checksums.add(X, y, weight)
                 held = slice(at - self._first, stop - self._first)
                 y = y if self._y is None else self._y[held]
                 weight = weight if self._weight is None else self._weight[held]
@@ -161,6 +164,8 @@ class Stream:
                 raise self.locate(error, at) from None
             raise
         self.require_same_files()
+        if checksums is not None:
+            checksums.add(last=True)
         if self.rows is None:
             self.rows = at
         elif self.rows != at:
@@ -281,10 +286,19 @@ class Stream:
     def require_same_files(self, error: Exception | None = None) -> None:
         """Raise ChangedFileError, caused by `error`, if a file has changed since it was opened."""
 
-    def with_progress(self, progress: Progress) -> Stream:
+    def set_rows(self, rows: int) -> None:
+        """Set the number of rows, where no pass has counted them: a checkpoint has."""
+        if self.rows is None:
+            self.rows = rows
+
+    def pass_checksums(self, start: int) -> Any:
+        """Return checksums that are compared with those of earlier passes; None in memory."""
+        return None
+
+    def with_progress(self, progress: Progress | None) -> Stream:
         """Call progress(next row, number of rows or None) when a pass begins and after each chunk.
 
-        Returns this stream.
+        None calls nothing. Returns this stream.
         """
         self._progress = progress
         return self
@@ -303,8 +317,14 @@ class Stream:
         return {"files": files} if files else {}
 
     def _chunk_rows(self, rows: int, row_bytes: float = 0.0) -> int:
-        """Return the rows of a chunk: a multiple of `rows`, of about chunk_bytes."""
-        fitting = int(self.chunk_bytes / (row_bytes or self.width * self.dtype.itemsize))
+        """Return the rows of a chunk: a multiple of `rows`, of about chunk_bytes.
+
+        Fewer, where a block of `rows` is read for a few of its columns.
+        """
+        used = self.width * self.dtype.itemsize
+        fitting = int(self.chunk_bytes / (row_bytes or used))
+        if fitting < rows and row_bytes > 2 * used:
+            return max(1, fitting)
         return rows * max(1, fitting // rows)
 
     def _values(self, what: str, values: Any) -> Array:

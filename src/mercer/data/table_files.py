@@ -288,7 +288,8 @@ class TypedFilesTable(FilesTable):
         """Set the columns of the files by their Arrow schemas, and the last rows of files."""
         self.types = unify_types(schemas)
         self.columns_of_files = [
-            describe_columns(_with_types(schema, self.types)) for schema in schemas
+            describe_columns(_with_types(schema, self.types) if self.types else schema)
+            for schema in schemas
         ]
         self.columns = self.columns_of_files[0]
         self.ends = list(accumulate(lengths))

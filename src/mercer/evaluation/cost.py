@@ -1,4 +1,4 @@
-"""Cost of a fit: widths of a map, seconds timed on a sample of rows, and peak memory."""
+"""Cost of a fit: widths of a map, and seconds timed on a sample of rows."""
 
 from __future__ import annotations
 
@@ -10,36 +10,33 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 
-from mercer._typing import is_csr
 from mercer.data import open_stream
 from mercer.data.batches import features
 from mercer.linear_model.cross_validation import FOLDS
+from mercer.linear_model.memory import (
+    DataShape,
+    MapSize,
+    block_rows,
+    has_copies,
+    is_kept,
+    uses_descent,
+)
 from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import GRAM_ROWS, Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
-from mercer.linear_model.solvers.coded_descent import CodedDescent, group_width, is_one_hot
-from mercer.linear_model.solvers.newton_folds import KEPT_ALPHAS
+from mercer.linear_model.solvers.coded_descent import CodedDescent, is_one_hot
 from mercer.linear_model.solvers.preconditioner import (
-    FULL_FEATURES,
-    preconditioner_bytes,
     sampled_rows,
 )
-from mercer.linear_model.solvers.ridge import ALPHAS, PROJECTION_BYTES
+from mercer.linear_model.solvers.ridge import ALPHAS
 from mercer.linear_model.solvers.ridge_folds import DECOMPOSED_FEATURES, SEARCH_FACTORS
-from mercer.maps.base import Map, Rate, names_of_statistics
+from mercer.maps.base import Map, Rate
 from mercer.maps.block import Block, Coded, as_block, gram_operand, select_rows
 from mercer.parallel.threads import one_blas_thread
 from mercer.parallel.tile_size import (
-    CSR_TILE_ROWS,
-    PANEL,
-    SHARD,
-    TILE_ROWS,
     Cost,
-    grid,
-    tile_rows,
 )
 from mercer.stats.moments import Moments
 
@@ -56,12 +53,7 @@ DESCENT_SWEEPS = 130
 DESCENT_SWEEPS_FOLDS = 240
 # share of the passes of Newton-CG that compute gradients; the others are conjugate gradient steps
 _GRADIENT_SHARE = 0.12
-# bytes of coordinate descent for a coefficient: five arrays in float32, three of them in float64
-_DESCENT_BYTES = 32
 
-_FIXED_BYTES = 2**20  # buffers of BLAS, stacks of threads
-_CHUNK_BYTES = 8 * 2**20  # of a file, while it is read
-_TARGET_ARRAYS = 8  # arrays of the size of the targets
 _PREDICTED_ROWS = 10**6
 
 _FIRST_SIZE = 256  # the size of a map that is drawn first
@@ -72,108 +64,9 @@ _QUADRATIC = 2.05  # ratio of weights at twice the size, above which they grow a
 _SECONDS = 0.1  # a timed sample is large enough from here on: threads are in use at a quarter of it
 _RUNS = 3  # of which the fastest counts, unless they take longer than a sample in all
 _GROWTH = 4  # ratio of the two sample sizes
-SAMPLE_ROWS = 8192  # to time on, at most: those of a block
-SAMPLE_NUMBERS = 2**22  # and 32 MiB of float64
 _STATISTICS_ROWS = 512  # the sample of rows that bandwidths come from is full from here on
 _MOMENT_COLUMNS = 1024  # moments of more columns are extrapolated
 _SOLVER_COLUMNS = 512  # and solutions of more equations
-
-
-@dataclass(frozen=True)
-class DataShape:
-    """Rows, columns, density (None for dense rows), dtype and kind of source of a data set."""
-
-    rows: int
-    columns: int
-    density: float | None
-    dtype: str
-    kind: str = "array"
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of a number."""
-        return 4 if self.dtype == "float32" else 8
-
-    @property
-    def stored(self) -> float:
-        """Numbers of a row that are stored."""
-        return self.columns * (1.0 if self.density is None else self.density)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all rows in memory: of CSR rows the numbers and their columns."""
-        return round(self.rows * self.stored * (self.itemsize + 4 * (self.density is not None)))
-
-    def synthetic(self, rows: int) -> Any:
-        """Return uniform random rows of this shape, an array or a CSR matrix."""
-        rng = np.random.default_rng(0)
-        if self.density is None:
-            return rng.random((rows, self.columns), dtype=np.dtype(self.dtype))
-        rows_of_entries = random_array(
-            (rows, self.columns), density=self.density, format="csr", rng=rng, dtype=self.dtype
-        )
-        return csr_array(rows_of_entries)
-
-    def sample_rows(self) -> int:
-        """Return the number of rows to time on, at most."""
-        return max(1, min(self.rows, SAMPLE_ROWS, int(SAMPLE_NUMBERS / max(self.stored, 1.0))))
-
-
-@dataclass(frozen=True)
-class MapSize:
-    """Widths and work of a map at one size.
-
-    Attributes
-    ----------
-    columns : int
-        D.
-    cost : Cost
-        Multiply-adds and bytes of working space of one row.
-    weights : float
-        Numbers that are drawn.
-    stored : float
-        Numbers that a row of features holds in memory: D, positions of a code, or entries of a
-        sparse row.
-    form : {"dense", "sparse", "coded"}
-    statistics : tuple of str
-        Names of the statistics of the maps, one pass over the rows each.
-    dense_gram : bool
-        Whether Z'Z is computed from an array, as for codes of few values too.
-    one_hot : bool
-        Whether codes are one-hot, which coordinate descent sweeps over.
-    """
-
-    columns: int
-    cost: Cost
-    weights: float
-    stored: float
-    form: str
-    statistics: tuple[str, ...] = ()
-    dense_gram: bool = True
-    one_hot: bool = False
-
-    @classmethod
-    def of(cls, fitted: Map, *, density: float | None = None) -> MapSize:
-        """Measure a fitted map on one row of the given density."""
-        d, transform = fitted.n_features_in_, fitted.tile_transform_
-        row: Any = np.full((1, d), 0.5)
-        if density is not None:
-            entries = max(1, round(d * density))
-            columns = np.linspace(0, d - 1, entries).astype(np.int32)
-            row = csr_array((np.full(entries, 0.5), columns, [0, entries]), shape=(1, d))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # values outside the range of the fitted rows
-            block: Any = next(iter(fitted.blocks(row)))
-        form = type(block).__name__.lower()
-        D = transform.columns(d)
-        stored = D
-        if form != "dense":
-            stored = block.codes.shape[1] if form == "coded" else block.Z.nnz
-        weights = float(sum(array.size for array in transform.arrays().values()))
-        needed = names_of_statistics(fitted)
-        dense_gram = not is_csr(gram_operand(block))
-        cost, one_hot = transform.cost(d), is_one_hot(block)
-        return cls(D, cost, weights, float(stored), form, needed, dense_gram, one_hot)
 
 
 @dataclass(eq=False)
@@ -616,30 +509,10 @@ def steps_of(
     return tuple(steps)
 
 
-def is_kept(plan: Plan, shape: DataShape, size: MapSize, outputs: int) -> bool:
-    """Return whether the features of all rows stay in memory between passes."""
-    return bool(plan.cache_bytes) and kept_bytes(shape, size, outputs) <= plan.cache_bytes
-
-
-def has_copies(plan: Plan, shape: DataShape, size: MapSize, outputs: int) -> bool:
-    """Return whether Newton's method works on copies of dense rows, times all eigenvectors."""
-    kept = plan.route == "newton-cg" and is_kept(plan, shape, size, outputs)
-    return kept and size.form == "dense" and size.columns <= FULL_FEATURES
-
-
 def is_reduced(plan: Plan, shape: DataShape, size: MapSize) -> bool:
     """Return whether Newton's method works in a basis of the rows, fewer than dense features."""
     few = shape.rows < size.columns and shape.rows <= GRAM_ROWS
     return plan.route == "newton-cg" and size.form == "dense" and few
-
-
-def uses_descent(plan: Plan, shape: DataShape, size: MapSize, outputs: int, loss: str) -> bool:
-    """Return whether a route solves by coordinate descent: over one-hot codes in memory."""
-    if not size.one_hot or not is_kept(plan, shape, size, outputs):
-        return False
-    if plan.route == "passes":
-        return shape.rows < size.columns
-    return plan.route == "newton-cg" and not (loss == "log_loss" and outputs > 1)
 
 
 def _features(size: MapSize, timings: Timings) -> Line:
@@ -657,89 +530,3 @@ def predict_seconds(shape: DataShape, size: MapSize, timings: Timings) -> float:
     n = _PREDICTED_ROWS
     scores = n * size.stored / timings.reference.stored * timings.products / 2
     return _features(size, timings)(n, math.ceil(n / block_rows(shape, size))) + scores
-
-
-def peak_bytes(
-    plan: Plan,
-    shape: DataShape,
-    size: MapSize,
-    threads: int,
-    outputs: int,
-    loss: str = "squared",
-) -> int:
-    """Return the peak memory of a fit beyond that of the process, rows in memory not counted."""
-    n, D = shape.rows, size.columns
-    B = min(n, block_rows(shape, size))
-    weights = size.weights * (12 if shape.dtype == "float32" else 8)
-    block = B * row_bytes(shape, size)
-    read = 0.0 if shape.kind == "array" else 3 * B * shape.stored * shape.itemsize + _CHUNK_BYTES
-    scratch = rows_of_tile(shape, size) * size.cost.bytes * shape.itemsize / 8
-    computed = 2 * block + min(threads, 2) * scratch
-    # a block as it is multiplied by itself
-    operand = B * D * shape.itemsize if size.dense_gram else block
-    always = _FIXED_BYTES + weights + read + 8 * D * outputs * 3
-    if plan.route in ("moments", "two-stage"):
-        folds = {"kfold": FOLDS, "held-out": 2}.get(plan.alpha_method or "", 1)
-        copies = 1 if folds == 1 and n <= block_rows(shape, size) * SHARD else 2
-        # half of the threads have a panel in float64
-        panels = min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
-        codes = block if size.form == "coded" else 0
-        added = codes + 2 * operand + (panels if size.dense_gram else 24.0 * D**2)
-        solver = float(plan.solver_bytes)
-        if folds > 1:  # whose rows are copied
-            added = computed + added / folds
-        if plan.alpha_method == "kfold":  # the allocator keeps a block
-            solver += block
-        most = max(copies * folds * 4 * D**2 + max(computed, added), solver)
-        if plan.alpha_method == "loo":  # eigenvectors, and three arrays of a tile of projections
-            tile = min(B * D * 8, max(PROJECTION_BYTES, 64 * 8 * D))
-            most = max(most, 8 * D**2 + computed + 3 * tile)
-        return round(always + most)
-    if plan.route == "gram":
-        return round(always + scratch + plan.solver_bytes)
-    kept = is_kept(plan, shape, size, outputs)
-    blocks = kept_bytes(shape, size, outputs) if kept else computed
-    if uses_descent(plan, shape, size, outputs, loss):
-        width = group_width(outputs)
-        arrays = _DESCENT_BYTES * D * math.ceil(outputs / width) * width
-        models = KEPT_ALPHAS * FOLDS if plan.alpha_method == "kfold" else 0
-        return round(always + blocks + arrays + 8 * D * outputs * models)
-    # a block in float64, for products; about its mean and by eigenvectors, for copies of rows
-    cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
-    if has_copies(plan, shape, size, outputs):
-        cast = 2 * B * D * 8
-    most = blocks + cast if kept else max(blocks, 2 * block + cast)
-    models = _TARGET_ARRAYS
-    if plan.route == "newton-cg" and plan.alpha_method == "kfold":  # of all folds
-        models += KEPT_ALPHAS * FOLDS
-    spectrum = preconditioner_bytes(D, plan.limit)
-    if size.form != "dense" and sampled_rows(D, plan.limit):  # the sample is sparse
-        spectrum //= 3
-    arrays = 8 * D * outputs * models + spectrum
-    return round(always + most + arrays)
-
-
-def block_rows(shape: DataShape, size: MapSize) -> int:
-    """Return the rows of a block of features."""
-    width = size.columns if shape.density is not None else max(size.columns, shape.columns)
-    return grid(width, shape.itemsize).rows
-
-
-def rows_of_tile(shape: DataShape, size: MapSize) -> int:
-    """Return the rows of a tile."""
-    if shape.density is None:
-        return tile_rows(size.cost, TILE_ROWS)
-    return tile_rows(size.cost.sparse(shape.columns, shape.density), CSR_TILE_ROWS)
-
-
-def row_bytes(shape: DataShape, size: MapSize) -> float:
-    """Return the bytes of a row of features: codes, or numbers with columns where sparse."""
-    if size.form == "coded":
-        return size.stored * 2
-    return size.stored * (shape.itemsize + 4 * (size.form == "sparse"))
-
-
-def kept_bytes(shape: DataShape, size: MapSize, outputs: int) -> float:
-    """Return the bytes of all blocks, and of arrays beside them, that are kept between passes."""
-    copies = 1 if size.form == "coded" else 2
-    return shape.rows * (row_bytes(shape, size) * copies + 8 * outputs * _TARGET_ARRAYS + 8)

@@ -16,24 +16,28 @@ from mercer.errors import ParameterError
 from mercer.evaluation.certificate import Certificate, format_percent
 from mercer.evaluation.convergence import Law, Table
 from mercer.evaluation.cost import (
-    SAMPLE_NUMBERS,
-    SAMPLE_ROWS,
-    DataShape,
-    MapSize,
     MapSizes,
     Step,
     Timings,
-    block_rows,
-    is_kept,
     measure_timings,
-    peak_bytes,
     predict_seconds,
-    row_bytes,
-    rows_of_tile,
     steps_of,
 )
 from mercer.linear_model.base import fit_encoder, make_map
 from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.memory import (
+    LEAST_LIMIT,
+    SAMPLE_NUMBERS,
+    SAMPLE_ROWS,
+    DataShape,
+    MapSize,
+    block_rows,
+    is_kept,
+    peak_bytes,
+    reduce_arrays,
+    row_bytes,
+    rows_of_tile,
+)
 from mercer.linear_model.parameters import ESTIMATOR_PARAMETERS
 from mercer.linear_model.routes import (
     ROUTES,
@@ -137,6 +141,12 @@ class CostEstimate(Plan):
     timings: Timings
     others: tuple[RouteCost, ...] = ()
     shortfalls: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"CostEstimate({self.feature_map}, {self.rows:,} rows x {self.columns:,} columns, "
+            f"route={self.route!r}, seconds={self.seconds:.2g}, bytes={self.bytes})"
+        )
 
     @property
     def seconds(self) -> float:
@@ -337,7 +347,6 @@ class _Estimator:
         widths = replace(widths, statistics=scales + widths.statistics)
         settings, sizes = Settings("plan", "auto", self.loss), (shape.columns, widths.columns)
         known: dict[str, Any] = {
-            "limit": system.physical_memory() // 2 if memory is None else memory,
             "statistics": widths.statistics,
             "outputs": 0 if self.loss == "squared" else self.outputs,
             "loss": self.loss,
@@ -345,7 +354,14 @@ class _Estimator:
             "stored": widths.columns if widths.dense_gram else widths.stored,
             "row_bytes": row_bytes(shape, widths),
         }
-        route = plan_alpha(settings, shape.rows, *sizes, **known)
+        limit = system.physical_memory() // 2 if memory is None else memory
+        route = reduce_arrays(
+            lambda arrays: plan_alpha(settings, shape.rows, *sizes, limit=arrays, **known),
+            lambda plan: self._bytes(plan, widths),
+            limit,
+            system.physical_memory() if memory is None else max(memory, LEAST_LIMIT),
+        )
+        known["limit"] = route.limit
         others = plan_others(route, settings, shape.rows, *sizes, **known)
         error = 0.0 if fitted.rate is None and fitted.size_parameter is None else None
         if self.rate is not None and number is not None:

@@ -28,7 +28,7 @@ from mercer._typing import Array
 from mercer.data import Stream, open_stream, open_writer
 from mercer.data._pyarrow import NeedsPyarrow
 from mercer.data.arrow import TableStream, warn_retyped
-from mercer.data.batches import Rows, features
+from mercer.data.batches import Labels, Rows, features
 from mercer.data.column_roles import TARGET, describe_missing
 from mercer.data.in_memory import FrameStream, is_table
 from mercer.data.kept_columns import KeptColumns
@@ -36,7 +36,9 @@ from mercer.data.matrix import MatrixStream
 from mercer.data.stream import is_lazy
 from mercer.data.table_schema import TableSchema, number_schema
 from mercer.errors import ColumnTypeError, MissingValueError, ParameterError, RowError, Setting
+from mercer.linear_model.compiled import Predictor
 from mercer.linear_model.cross_validation import Folds, HeldOutFold, ValidationScore
+from mercer.linear_model.memory import plan_within, require_memory_for_rows
 from mercer.linear_model.metric import (
     column_importances,
     fitted_metrics,
@@ -80,10 +82,11 @@ from mercer.parallel.device import (
 from mercer.parallel.warnings import warn
 from mercer.rng import Rng, seed_from
 from mercer.stats.base import Statistic
+from mercer.stats.basic import RowCount
 from mercer.stats.checkpoint import Checkpoint
-from mercer.stats.reduce import accumulate
+from mercer.stats.reduce import accumulate, checkpoint_passes
 from mercer.validation.parameters import parse_memory, validate_option, validate_parameters
-from mercer.validation.rows import drop_index_columns, first_missing, value_range
+from mercer.validation.rows import drop_index_columns, first_missing
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import reject_times
 
@@ -207,7 +210,8 @@ class KernelModel(BaseEstimator):
                 if self.uncertainty:
                     self._measure_uncertainty(stream)
 
-            with self._execution(X), np.errstate(**_OVERFLOW):
+            kept = nullcontext() if self.checkpoint is None else checkpoint_passes(self.checkpoint)
+            with self._execution(X), kept, np.errstate(**_OVERFLOW):
                 self._fit_training(X, y, sample_weight, fit_rows)
             self._keep_training(X, y, sample_weight, groups)
         return self
@@ -361,6 +365,37 @@ class KernelModel(BaseEstimator):
         _write_array(out, parts, (stream.rows, *outputs), self._prediction_dtype)
         return out
 
+    def compiled(self, dtype: Any = "float64") -> Predictor:
+        """Return a predictor for single rows of numbers, which leaves out streams and devices.
+
+        Parameters
+        ----------
+        dtype : {"float64", "float32"}, default="float64"
+            Of the arithmetic.
+
+        Returns
+        -------
+        Predictor
+            With ``predict``, ``decision_function`` and ``predict_proba``; later changes of the
+            model do not change it.
+        """
+        fitted, schema = self._fitted_predictor(), self._fitted_schema
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"compiled: dtype must be 'float64' or 'float32', got {dtype!r}.")
+        if schema is not None and not schema.plain:
+            raise ValueError(
+                f"{type(self).__name__} was fitted on a table ({schema.describe()}), and a "
+                "compiled predictor takes arrays of numbers: use predict."
+            )
+        return Predictor(self.feature_map_, fitted, dtype, *self._decoders())
+
+    def _decoders(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array] | None]:
+        """Return the functions from scores to predictions and to probabilities, if there are any.
+
+        They hold what they need of the model, not the model.
+        """
+        raise NotImplementedError
+
     def _scores(
         self,
         X: Any,
@@ -511,6 +546,9 @@ class KernelModel(BaseEstimator):
 
     def _fit_map(self, stream: Stream) -> None:
         name = type(self).__name__
+        if self.max_memory is not None:
+            limit = parse_memory(name, "max_memory", self.max_memory)
+            require_memory_for_rows(name, stream, limit)
         self.seed_ = self._choose_seed(name)
         feature_map = make_map(
             name,
@@ -551,9 +589,9 @@ class KernelModel(BaseEstimator):
         settings = self._with_conditions(stream, settings)
         counts = stream.rows is None and settings.depends_on_rows(sum(self._map_widths))
         if counts:
-            for _ in stream.chunks():
-                pass
-        plan = plan_model(self, settings, stream, limit)
+            accumulate(Labels(stream), RowCount())
+        bounded = self.max_memory is not None and not (settings.cluster or settings.device)
+        plan = (plan_within if bounded else plan_model)(self, settings, stream, limit)
         if counts:
             plan = replace(plan, passes=("row count", *plan.passes))
         metrics = fitted_metrics(self.feature_map_)
@@ -1359,7 +1397,14 @@ def _is_of_numbers(X: Any, stream: Stream) -> bool:
 
 
 def _has_missing(stream: Stream) -> bool:
-    return any(np.isnan(value_range(chunk.X)).any() for chunk in stream.chunks())
+    """Return whether a cell is missing, from a pass over the rows."""
+    try:
+        accumulate(Rows(stream), RowCount())
+    except MissingValueError:
+        return True
+    except RowError:  # of a cell that the fit will refuse in its own words
+        return False
+    return False
 
 
 def _to_host(values: Any) -> Any:

@@ -97,7 +97,8 @@ class Calibration:
         """Raise unless there are a finite slope and offset for each class of so many outputs."""
         shape = (max(outputs, 2),)
         arrays = (self.slope, self.offset)
-        if not all(a.shape == shape and np.isfinite(a).all() for a in arrays):
+        # a slope beyond 1e150 times a score may be no finite number
+        if not all(a.shape == shape and np.all(np.abs(a) < 1e150) for a in arrays):
             raise ValueError(
                 f"A calibration needs finite slopes and offsets of {shape[0]} classes."
             )

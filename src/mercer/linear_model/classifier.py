@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import MethodType
 from typing import Any, Self
 
@@ -563,6 +563,16 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def _decode_scores(self, scores: Array) -> Array:
         return self.classes_[_class_numbers(scores)]
+
+    def _decoders(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array] | None]:
+        classes, loss = self.classes_, self.loss
+        probability: Callable[[Array], Array] | None = None
+        if loss in _PROBABILISTIC and not (self.uncertainty and self._has_uncertainty):
+            probability = partial(probabilities, loss=loss)
+        elif self._has_uncertainty:
+            calibrated = self._measures()[0].probabilities
+            probability = lambda scores: calibrated(logits_of(scores, loss))  # noqa: E731
+        return lambda scores: classes[_class_numbers(scores)], probability
 
     @property
     def _prediction_dtype(self) -> np.dtype[Any]:

@@ -84,7 +84,7 @@ class ConformalIntervals:
     def validate(self, features: int, outputs: int) -> None:
         """Raise unless the arrays fit so many features and outputs, and are finite."""
         n, K = len(self.fold), len(self.models.coef)
-        arrays = (self.residuals, self.scale, self.weight)
+        arrays = (self.residuals, self.scale, self.weight, self.models.intercept)
         good = (
             self.models.fits(features, outputs)
             and self.residuals.shape == (n, outputs)
@@ -96,7 +96,8 @@ class ConformalIntervals:
             and n > 0
             and bool(np.all((self.fold >= 0) & (self.fold < K)))
         )
-        if not good or not all(np.isfinite(array).all() for array in arrays):
+        # sums of two of them must be finite
+        if not good or not all(np.all(np.abs(array) < 1e300) for array in arrays):
             raise ValueError(
                 f"Conformal intervals need residuals of {outputs} outputs and finite models of "
                 f"{features} features."

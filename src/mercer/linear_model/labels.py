@@ -32,6 +32,9 @@ class ClassWeightedStream(Stream):
     def rows(self) -> int | None:  # type: ignore[override]
         return self.stream.rows
 
+    def set_rows(self, rows: int) -> None:
+        self.stream.set_rows(rows)
+
     def chunks(self, start: int = 0, rows: int = 1) -> Iterator[Chunk]:
         for chunk in self.stream.chunks(start, rows):
             assert chunk.y is not None

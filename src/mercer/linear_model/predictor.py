@@ -15,6 +15,7 @@ from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.solvers.ridge import AlphaSearch
 from mercer.maps._transform import adapt_transform, cast_transform
 from mercer.maps.base import Map
+from mercer.maps.block import Dense
 from mercer.parallel.device import (
     Device,
     current_device,
@@ -25,6 +26,9 @@ from mercer.parallel.device import (
 from mercer.parallel.threads import for_each_tile
 from mercer.parallel.tile_size import Cost, rows_per_batch
 from mercer.validation.rows import require_finite_features
+
+# How much larger z'c of float32 is than z'c + b where it is computed again: 12 of 24 bits are lost.
+_CANCELLED = 2.0**12
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,7 @@ class LinearPredictor:
             projection = posterior.projection
             cost = cost + Cost(float(projection.size), 8.0 * projection.shape[1])
         warned, device = False, current_device()
+        single = device is None and stream.dtype == np.float32
         for chunk, X in _chunks(stream, cost, device):
             out = np.empty((len(chunk), outputs + (posterior is not None)))
             adapted = adapt_transform(feature_map.tile_transform_, X)
@@ -106,6 +111,8 @@ class LinearPredictor:
                 with np.errstate(over="ignore", invalid="ignore"):
                     block = feature_map._transform_tile(adapted, X, rows, check_values=True)
                     out[rows, :outputs] = block @ coef
+                    if single and isinstance(block, Dense):
+                        self.restore_cancelled(block.Z, out[rows, :outputs])
                     if posterior is not None:
                         out[rows, outputs] = posterior.leverages(block, projection)
 
@@ -126,6 +133,16 @@ class LinearPredictor:
             if posterior is not None:
                 out[:, outputs] = posterior.exact_leverages(chunk.X, out[:, outputs])
             yield out
+
+    def restore_cancelled(self, Z: Array, scores: Array) -> None:
+        """Compute z'c of float32 rows again, in float64, where the intercept cancels most of it.
+
+        As for columns with means far above their spread. Row by row: chunks do not matter.
+        """
+        cancelled = np.abs(scores) > _CANCELLED * np.abs(scores + self.intercept)
+        few = np.flatnonzero(cancelled.any(axis=1))
+        if len(few):
+            scores[few] = Z[few].astype(np.float64) @ self.coef
 
 
 def _chunks(stream: Stream, cost: Cost, device: Device | None) -> Iterator[tuple[Chunk, Any]]:

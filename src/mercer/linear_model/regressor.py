@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -85,7 +85,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         machine's memory.
     checkpoint : path or None, default=None
         File to which partial sums are written; a fit that was killed resumes from it, to the same
-        model bit for bit. It needs normal equations, and so enough ``max_memory``.
+        model bit for bit. Passes before the last one have files beside it, which are removed when
+        the fit ends. It needs normal equations, and so enough ``max_memory``.
     cluster : address, distributed.Client or None, default=None
         Dask cluster that sums the rows, to the same model bit for bit: "tcp://host:8786".
         ``clone`` copies an address, and no Client. For Dask arrays None is the current client, if
@@ -379,6 +380,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     def _decode_scores(self, scores: Array) -> Array:
         return scores if self._is_2d else scores[:, 0]
+
+    def _decoders(self) -> tuple[Callable[[Array], Array], None]:
+        several = self._is_2d
+        return lambda scores: scores if several else scores[:, 0], None
 
     def _target_statistics(self) -> Moments:
         return Moments()

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer._html import TextAsHtml
 from mercer._typing import Array, is_csr
 from mercer.data import Stream
 from mercer.data.batches import Features, features
@@ -63,8 +64,10 @@ from mercer.maps.block import Coded, gram_operand
 from mercer.parallel.device import device_memory
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
+from mercer.parallel.warnings import warn
 from mercer.stats.moments import Moments
 from mercer.validation.parameters import warn_not_converged
+from mercer.validation.rows import warn_coarse_columns
 
 # D x D arrays of float64: moments (half of one), the scatter, and two for its eigenvectors
 _SOLVER_ARRAYS = 4
@@ -74,6 +77,7 @@ _STEP_ARRAYS = 16
 # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _THIN = 4
 _DECOMPOSITION = 10  # multiply-adds of an eigendecomposition, times D^3
+_TINY_SQUARES = 1e-290  # of which products lose digits, or are 0
 _SPARSE_PRODUCT = 30  # how much slower Z'Z of one-hot rows is, for each multiply-add
 _RIDGE_STEPS = 60  # conjugate gradient steps of a fit, and of a search for alpha
 _ITERATIVE = 2e11  # multiply-adds of some seconds, below which a closed form is preferred
@@ -97,7 +101,7 @@ ALPHA_METHODS = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(TextAsHtml):
     """Route of a fit, with its passes over the rows and the memory of its arrays.
 
     Attributes
@@ -1157,6 +1161,16 @@ def _solve_normal_equations(
     if settings.penalty != "l2":
         return _solve_sparse(settings, folds, Penalty(settings.penalty, widths, components))
     total = sum(folds[1:], start=folds[0])
+    name, squares = type(model).__name__, np.asarray(np.diagonal(total.scatter))
+    largest = max(squares.max(initial=0.0), np.abs(total.mean).max(initial=0.0) ** 2)
+    if largest < _TINY_SQUARES and total.cross.any():
+        warn(
+            f"{name}: the features are so small that their squares are {squares.max():.2g}, and "
+            "the coefficients are 0. Scale the columns (sklearn.preprocessing, or scale=True).",
+            stacklevel=3,
+        )
+    if rows is not None and rows.dtype == np.float32:
+        warn_coarse_columns(name, total.mean, np.sqrt(squares / total.n))
     search = None
     scale = total.scale if components is None else components.reduced(total)[1].scale
     if settings.alpha_method == "kfold" and len(folds) > 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from mercer.linear_model.memory import LEAST_LIMIT
+
 _HELD_OUT = 2000
 _FIRST, _MOST = 1000, 9000  # rows that the first and the last round train on
 _FEATURES = 256  # of the first round
@@ -122,8 +124,11 @@ def most_features(limit: int) -> int:
 
 
 def model_memory(limit: int) -> int:
-    """Return max_memory of a model: moments up to ``most_features``, passes beyond."""
-    return 8 * _SOLVER_ARRAYS * most_features(limit) ** 2
+    """Return max_memory of a model: moments up to ``most_features``, passes beyond.
+
+    It is not below what any fit may take.
+    """
+    return max(LEAST_LIMIT, 8 * _SOLVER_ARRAYS * most_features(limit) ** 2)
 
 
 def estimate_seconds(

@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.base import clone
 
 from mercer import system
+from mercer._html import format_table
 from mercer.kernels import Kernel
 from mercer.linear_model.base import make_map
 from mercer.maps.tabular import Tabular
@@ -176,14 +177,30 @@ class Leaderboard:
 
     def __str__(self) -> str:
         """Format the table, the summary, and what was left out."""
-        header = ("model", self.measure.label, "+-", "rows", *_COLUMNS)
-        lines = [header, *(format_entry(entry, self.measure) for entry in self.entries)]
+        lines = self._cells()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         table = [
             " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
             for line in lines
         ]
         return "\n".join([*table, self.summary, *([self.stopped] if self.stopped else [])])
+
+    def __repr__(self) -> str:
+        measure = self.measure
+        return (
+            f"Leaderboard({len(self.entries)} models of {self.rows:,} rows x {self.columns:,} "
+            f"columns, winner {self.winner.name!r}, {measure.label} "
+            f"{measure.format(self.winner.score)})"
+        )
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._cells()
+        return format_table(header, rows, " ".join(filter(None, (self.summary, self.stopped))))
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Return the header and the rows of the table."""
+        header = ("model", self.measure.label, "+-", "rows", *_COLUMNS)
+        return [header, *(format_entry(entry, self.measure) for entry in self.entries)]
 
 
 def format_entry(entry: Entry, scoring: Scoring) -> tuple[str, ...]:

@@ -33,6 +33,9 @@ from mercer.stats.base import Statistic
 _CONNECT_SECONDS = 2.0  # to test whether a worker can be reached directly
 _POLL_SECONDS = 5.0  # between tests of whether the cluster is still there
 _NO_WORKER_SECONDS = 60.0  # that a cluster may be without workers
+# Times that a shard, sent alone, may lose all workers that Dask tries: three are no coincidence of
+# workers that are killed by others.
+_MOST_LOSSES = 3
 
 _thread = threading.local()  # client: see use_cluster
 
@@ -161,10 +164,11 @@ def submit_shards(
         for start in range(first * rows.step, n_rows, rows.step)
     )
     in_flight: deque[_Task] = deque()
+    include_arrays = False
     job = _submit(client, ShardJob.identity, ShardJob(rows, template, include_arrays=False))
     warned, direct = set[str](), _can_reach_workers(client)
-    # Shards to send one at a time, after a worker has died.
-    one_by_one = 0
+    # Shards to send one at a time, after a worker has died, and deaths with the first one alone.
+    one_by_one, losses = 0, 0
     threads, next_poll = dict[str, int](), 0.0
 
     def requeue() -> int:
@@ -194,11 +198,14 @@ def submit_shards(
                 shard, shard_rows, texts = _result(client, task, direct=direct)
             except MapMismatchError:
                 requeue()
-                whole = ShardJob(rows, template, include_arrays=True)
-                job = _submit(client, ShardJob.identity, whole)
+                include_arrays = True
+                job = _submit(
+                    client, ShardJob.identity, ShardJob(rows, template, include_arrays=True)
+                )
                 continue
             except _killed_worker_error() as error:
-                if len(in_flight) == 1:
+                losses += len(in_flight) == 1
+                if losses == _MOST_LOSSES:
                     raise RuntimeError(
                         f"Every worker that summed rows {task.start} to {task.stop - 1} of "
                         f"{rows.stream.name} has died, the last one at "
@@ -207,11 +214,15 @@ def submit_shards(
                     ) from None
                 # A worker that dies fails all its tasks: sent one at a time, the shard that kills
                 # workers is identified.
-                one_by_one = requeue()
+                one_by_one = max(one_by_one, requeue())
+                # the job may be the task that is counted as the one that kills workers
+                job.release()
+                again = ShardJob(rows, template, include_arrays=include_arrays)
+                job, next_poll = _submit(client, ShardJob.identity, again), 0.0
                 continue
             in_flight.popleft()
             task.future.release()
-            one_by_one = max(0, one_by_one - 1)
+            one_by_one, losses = max(0, one_by_one - 1), 0
             issue_collected(texts, warned)
             yield shard, shard_rows
             del shard  # merged by now, and the next one is as large

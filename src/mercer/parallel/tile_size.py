@@ -68,6 +68,8 @@ class Limits:
     checkpoint_cost_ratio : float
         A checkpoint is due when the work since the last one took this many times longer than
         writing it.
+    checkpoint_seconds : float
+        Inside a shard, only after as many seconds, too.
     redraw_bytes : int
         Bytes of a map's arrays from which workers draw them again; smaller arrays are sent.
     cluster_timeout : float
@@ -85,6 +87,7 @@ class Limits:
     class_sum_bytes: int = 2**30
     min_class_limit: int = 1000
     checkpoint_cost_ratio: float = 20
+    checkpoint_seconds: float = 1.0
     redraw_bytes: int = 4 * 2**20
     cluster_timeout: float = 10.0
 
@@ -220,9 +223,16 @@ def max_classes(width: int) -> int:
     return max(_limits.min_class_limit, _limits.class_sum_bytes // (8 * max(width, 1)))
 
 
-def is_checkpoint_due(seconds_of_work: float, seconds_to_write: float) -> bool:
-    """Return whether a checkpoint is due: it costs at most a twentieth of the work it saves."""
-    return seconds_of_work >= _limits.checkpoint_cost_ratio * seconds_to_write
+def is_checkpoint_due(
+    seconds_of_work: float, seconds_to_write: float, *, whole: bool = True
+) -> bool:
+    """Return whether a checkpoint is due: it costs at most a twentieth of the work it saves.
+
+    Inside a shard (not ``whole``) it is due after ``checkpoint_seconds`` at the earliest.
+    """
+    least = 0.0 if whole else _limits.checkpoint_seconds
+    cheap = seconds_of_work >= _limits.checkpoint_cost_ratio * seconds_to_write
+    return cheap and seconds_of_work >= least
 
 
 def is_cheaper_to_redraw(seen_bytes: int, drawn_bytes: int) -> bool:

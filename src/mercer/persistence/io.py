@@ -20,9 +20,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
+from mercer._typing import is_csr
 from mercer.errors import RowError
 from mercer.maps._transform import TileTransform
 from mercer.maps.base import Map
+from mercer.maps.block import is_block, matrix
 from mercer.persistence import container
 from mercer.persistence.allowed_types import allowed_classes
 from mercer.persistence.codec import Decoder, Encoder, array_names
@@ -46,17 +48,19 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ----------
     model : fitted map, composition, KernelRegressor or KernelClassifier
     path : path-like
-        File to write or replace; the usual suffix is ".mercer".
+        File to write or replace, of which mode and owner are kept; the usual suffix is ".mercer".
 
     Raises
     ------
     ValueError
         If the model is not a class of mercer or holds a Python function (a callable kernel of
-        Nystroem or Anchors), or path is a folder or in no folder.
+        Nystroem or Anchors), or path is a folder, a device or in no folder.
     NotFittedError
         If the model is not fitted.
     PermissionError
         If the folder cannot be written to.
+    FileExistsError
+        If another process or thread is writing the file, or has written it meanwhile.
 
     Examples
     --------
@@ -81,7 +85,17 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"There is no folder {path.parent} to write to.")
     encoder = Encoder(allowed_classes(), owner)
     stored = encoder.encode_model(model, "", fitted=True)
-    metadata = {"library": _library_versions(), "model": stored}
+    import scipy
+    import sklearn
+
+    versions = {
+        "mercer": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "python": platform.python_version(),
+    }
+    metadata = {"library": versions, "model": stored}
     try:
         container.write(path, "model", _FORMAT, metadata, encoder.arrays)
     except PermissionError as error:
@@ -179,19 +193,6 @@ def _as_value_errors() -> Iterator[None]:
         raise ValueError(f"its parts are inconsistent ({type(error).__name__}: {error})") from None
 
 
-def _library_versions() -> dict[str, str]:
-    import scipy
-    import sklearn
-
-    return {
-        "mercer": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def _stored_model(file: container.Container) -> Any:
     """Return the encoded model; its metadata and references to arrays must be complete."""
     metadata = file.metadata
@@ -282,19 +283,26 @@ def _validate_bounds(model: Map, d: int) -> None:
 
 
 def _validate_features(model: Map, d: int) -> None:
-    """Transform a row of zeros, unless its features would take more than _ROW_BYTES."""
+    """Transform rows of 0, 1/2 and 1, unless features of one would take more than _ROW_BYTES.
+
+    Features that are not finite are not those of a fit.
+    """
     owner, transform = type(model).__name__, model.tile_transform_
     columns = transform.columns(d)
     require(columns >= 1 and max(d, columns) < 2**63, f"{owner} has an invalid number of features")
     if transform.cost(d).bytes > _ROW_BYTES:
         return
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            block = transform(np.zeros((1, d)))
-    except RowError:  # a map may refuse a row, but not fail otherwise
-        return
-    require(
-        block.shape == (1, columns) and block.dtype == np.float64,
-        f"{owner} gives {block.shape[1]} features of {block.dtype}, not {columns} of float64",
-    )
+    for value in (0.0, 0.5, 1.0):
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                block = transform(np.full((1, d), value))
+        except RowError:  # a map may refuse a row, but not fail otherwise
+            continue
+        require(
+            block.shape == (1, columns) and block.dtype == np.float64,
+            f"{owner} gives {block.shape[1]} features of {block.dtype}, not {columns} of float64",
+        )
+        features: Any = matrix(block) if is_block(block) else block
+        features = features.data if is_csr(features) else features
+        require(bool(np.isfinite(features).all()), f"{owner} gives features that are not finite")

@@ -19,7 +19,7 @@ from mercer.kernels.additive import Additive
 from mercer.model_selection.models import CONSTANT
 from mercer.model_selection.select import Entry, Leaderboard, format_entry
 from mercer.parallel.tile_size import format_bytes
-from mercer.persistence.atomic_write import open_atomic, remove_leftovers
+from mercer.persistence.atomic_write import open_atomic
 from mercer.report import figures
 from mercer.report.coverage import SHOWN, measure_coverage
 from mercer.report.data import (
@@ -95,7 +95,6 @@ def write_report(
     path = Path(path)
     require_ready(path)
     page = _render(board, _validate_sample(board, X, y, names), names, command, title)
-    remove_leftovers(path)
     with open_atomic(path) as file:
         file.write(page.encode("utf-8"))
 

@@ -7,6 +7,7 @@ counts as two rows.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from mercer._typing import Array
-from mercer.maps.block import Block
+from mercer.maps.block import Block, Dense, Sparse
 
 S = TypeVar("S", bound="Statistic")
 
@@ -111,7 +112,7 @@ class CombinedStatistics:
                 for name, array in state.arrays.items()
                 if name.startswith(prefix)
             }
-            parts.append(part.from_state(State(arrays, state.values[str(i)])))
+            parts.append(with_state(part, State(arrays, state.values[str(i)])))
         return self._with_parts(parts)
 
     def _with_parts(self, parts: Sequence[Any]) -> Self:
@@ -140,14 +141,85 @@ def empty_like(statistic: S) -> S:
 
 
 def get_state(statistic: Any) -> State:
-    """Return the state of a statistic; raise a TypeError where it cannot be checkpointed."""
-    if not hasattr(statistic, "state"):
+    """Return the state of a statistic: its own, or all its attributes.
+
+    Raises a TypeError where an attribute is no number, text, array, block, or container of these.
+    """
+    if hasattr(statistic, "state"):
+        state: State = statistic.state()
+        return state
+    arrays: dict[str, Array] = {}
+    try:
+        return State(arrays, {"attributes": _encode(vars(statistic), arrays)})
+    except TypeError as error:
         raise TypeError(
-            f"{type(statistic).__name__} cannot be checkpointed: omit checkpoint=. Moments, "
-            "ClassSums and CombinedStatistics of them can."
-        )
-    state: State = statistic.state()
-    return state
+            f"{type(statistic).__name__} cannot be checkpointed ({error}): omit checkpoint=."
+        ) from None
+
+
+def with_state(template: S, state: State) -> S:
+    """Return a statistic with the settings of ``template`` and a given state."""
+    if hasattr(template, "from_state"):
+        filled: S = template.from_state(state)
+        return filled
+    filled = empty_like(template)
+    vars(filled).update(_decode(state.values["attributes"], state.arrays, vars(filled)))
+    return filled
+
+
+def _encode(value: Any, arrays: dict[str, Array]) -> Any:
+    """Return JSON values with references to arrays, which are added to ``arrays``."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return {"float": value.hex()}
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
+        name = f"a{len(arrays)}"
+        arrays[name] = np.asarray(value)
+        return {"array" if isinstance(value, np.ndarray) else "number": name}
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [_encode(item, arrays) for item in value]}
+    if type(value) is dict:
+        pairs = [[_encode(key, arrays), _encode(item, arrays)] for key, item in value.items()]
+        return {"dict": pairs}
+    if isinstance(value, Dense):
+        return {"dense": _encode(value.Z, arrays)}
+    if isinstance(value, Sparse):
+        parts = (value.Z.data, value.Z.indices, value.Z.indptr, value.shape)
+        return {"sparse": _encode(parts, arrays)}
+    if type(value).__module__.startswith(__package__) and hasattr(value, "__dict__"):
+        return {"object": _encode(vars(value), arrays)}
+    raise TypeError(f"it holds a {type(value).__name__}")
+
+
+def _decode(value: Any, arrays: dict[str, Array], empty: Any = None) -> Any:
+    """Return an encoded value; objects have the classes of those in ``empty``."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, body),) = value.items()
+    if kind == "float":
+        return float.fromhex(body)
+    if kind in ("array", "number"):
+        return arrays[body] if kind == "array" else arrays[body][()]
+    if kind in ("list", "tuple"):
+        others = list(empty or ())
+        others += [None] * (len(body) - len(others))
+        items = [_decode(item, arrays, other) for item, other in zip(body, others, strict=False)]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        pairs = [(_decode(key, arrays), item) for key, item in body]
+        known = empty or {}
+        return {key: _decode(item, arrays, known.get(key)) for key, item in pairs}
+    if kind == "dense":
+        return Dense(_decode(body, arrays))
+    if kind == "sparse":
+        from scipy.sparse import csr_array
+
+        data, indices, indptr, shape = _decode(body, arrays)
+        return Sparse(csr_array((data, indices, indptr), shape=shape))
+    filled = copy.copy(empty)
+    vars(filled).update(_decode(body, arrays, vars(empty)))
+    return filled
 
 
 def describe_statistic(statistic: Any) -> str:

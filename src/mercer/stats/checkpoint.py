@@ -17,8 +17,9 @@ from mercer.persistence import container
 from mercer.persistence.container import canonical_json
 from mercer.stats.base import State
 
-_FORMAT = 1
+_FORMAT = 2  # 1 has no partial shard
 _FIELDS = ("inputs", "shards", "rows", "complete", "values")
+_PARTIAL = "partial."  # prefix of the arrays of the partial shard
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,10 @@ class Checkpoint:
         Whether these are all rows.
     state : State
         State of the statistic.
+    partial_rows : int
+        Rows of the shard that is not completed yet: whole blocks.
+    partial : State or None
+        State of the statistic of these rows.
     """
 
     inputs: dict[str, Any]
@@ -43,6 +48,8 @@ class Checkpoint:
     rows: int
     complete: bool
     state: State
+    partial_rows: int = 0
+    partial: State | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically: until then, an earlier file stays."""
@@ -53,7 +60,12 @@ class Checkpoint:
             "complete": self.complete,
             "values": self.state.values,
         }
-        container.write(Path(path), "checkpoint", _FORMAT, facts, self.state.arrays)
+        arrays = self.state.arrays
+        if self.partial is not None:
+            facts["partial"] = {"rows": self.partial_rows, "values": self.partial.values}
+            parts = self.partial.arrays.items()
+            arrays = {**arrays, **{f"{_PARTIAL}{name}": array for name, array in parts}}
+        container.write(Path(path), "checkpoint", _FORMAT, facts, arrays)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
@@ -61,12 +73,17 @@ class Checkpoint:
         try:
             with container.open_container(Path(path), "checkpoint", _FORMAT) as file:
                 facts, arrays = file.metadata, file.read_arrays()
-                if set(facts) != {"kind", "format", "sha256", *_FIELDS}:
+                if set(facts) - {"partial"} != {"kind", "format", "sha256", *_FIELDS}:
                     raise ValueError(f"it needs {', '.join(_FIELDS)}, and nothing else")
         except ValueError as error:
             raise ValueError(f"{error} Remove it to start from the first row.") from None
-        state = State(arrays, facts["values"])
-        return cls(facts["inputs"], facts["shards"], facts["rows"], facts["complete"], state)
+        saved = (facts["inputs"], facts["shards"], facts["rows"], facts["complete"])
+        if "partial" not in facts:
+            return cls(*saved, State(arrays, facts["values"]))
+        whole = {name: array for name, array in arrays.items() if not name.startswith(_PARTIAL)}
+        part = {name.removeprefix(_PARTIAL): arrays[name] for name in arrays if name not in whole}
+        partial = State(part, facts["partial"]["values"])
+        return cls(*saved, State(whole, facts["values"]), facts["partial"]["rows"], partial)
 
     @classmethod
     def read_spec(cls, path: str | os.PathLike[str]) -> dict[str, Any] | None:
@@ -82,7 +99,8 @@ class Checkpoint:
         if not Path(path).exists():
             return 0
         with container.open_container(Path(path), "checkpoint", _FORMAT) as file:
-            return int(file.metadata["rows"])
+            partial = file.metadata.get("partial", {"rows": 0})
+            return int(file.metadata["rows"]) + int(partial["rows"])
 
     def require_inputs(self, inputs: dict[str, Any], name: str) -> None:
         """Raise a ValueError that names the first input which differs from that of the sum."""
@@ -96,6 +114,12 @@ class Checkpoint:
             raise ValueError(
                 f"{name} cannot be resumed: {self.shards} shards have {most} rows, and the "
                 f"checkpoint counts {self.rows}: a shard is missing or counted twice. {_ADVICE}"
+            )
+        blocks, rest = divmod(self.partial_rows, inputs["grid"]["rows"])
+        if rest or not 0 <= blocks < inputs["grid"]["shard"]:
+            raise ValueError(
+                f"{name} cannot be resumed: {self.partial_rows} rows of a shard are no whole "
+                f"blocks of {inputs['grid']['rows']}. {_ADVICE}"
             )
 
 

@@ -152,7 +152,10 @@ class Moments:
             "targets": self.targets,
             "size": self._products.size,
         }
-        return State({**arrays, "products": self._shifted().to_host().packed}, values)
+        # as they are: to apply them here would change the order of rounding
+        for name, column in zip(("n", "a", "r"), zip(*self._pending, strict=True), strict=False):
+            arrays[f"pending_{name}"] = np.array(column)
+        return State({**arrays, "products": self._products.to_host().packed}, values)
 
     def from_state(self, state: State) -> Moments:
         """Return moments with the settings of these and a given state."""
@@ -162,6 +165,9 @@ class Moments:
         result._shift, result._sum = arrays["shift"], arrays["sum"]
         result._cross, result._squares = arrays["cross"], arrays["squares"]
         result._products = PackedSymmetric(values["size"], arrays["products"])
+        if "pending_n" in arrays:
+            pending = (arrays["pending_n"].tolist(), arrays["pending_a"], arrays["pending_r"])
+            result._pending = list(zip(*pending, strict=True))
         return result
 
     def _add(self, rows: Any, Y: Array, w: Array | None) -> None:

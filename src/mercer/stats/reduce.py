@@ -7,24 +7,28 @@ inside: neither threads, kills, resumes nor the chunks of a source change a bit 
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mercer.data import ChangedFileError, Stream, open_stream
 from mercer.data.batches import Batch, Rows
+from mercer.errors import ParameterError
 from mercer.maps.block import Block, is_block
 from mercer.parallel import dask_cluster
 from mercer.parallel.device import arithmetic
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import SHARD, is_checkpoint_due
-from mercer.persistence.atomic_write import remove_leftovers
-from mercer.stats.base import Statistic, describe_statistic, empty_like, get_state
+from mercer.persistence.container import canonical_json
+from mercer.stats.base import Statistic, describe_statistic, empty_like, get_state, with_state
 from mercer.stats.checkpoint import Checkpoint, to_json_values
 from mercer.validation.rows import validate_rows
 
@@ -53,8 +57,8 @@ def accumulate(
         It is filled and returned. After an error it is unchanged.
     checkpoint : path, optional
         A file for the sum of the completed shards. A rerun resumes from it; a file of another sum
-        is an error. The file remains when all rows are added. Ctrl-C discards the current shard and
-        keeps the others.
+        is an error. The file remains when all rows are added. Ctrl-C keeps the completed shards,
+        and of the current one what was written last.
     spec : dict of JSON values, optional
         Further inputs of the sum (parameters, the seed): stored in the checkpoint, and compared.
         ``Checkpoint.read_spec(path)`` returns them.
@@ -91,9 +95,12 @@ def accumulate(
         )
     with limit_threads(n_jobs), one_blas_thread():
         total: Total[S] = Total(statistic)
-        writer = None
+        writer, passes = None, _pass_checkpoint.get()
         if checkpoint is not None and rows is not None:
-            writer = _CheckpointWriter(Path(checkpoint), rows, total, spec)
+            inputs = _describe_inputs(rows, statistic, spec)
+            writer = _CheckpointWriter(Path(checkpoint), inputs, rows, total)
+        elif passes is not None and rows is not None and rows.stream.files():
+            writer = _pass_writer(passes, rows, total)
         try:
             if not total.complete:
                 # Without distributed there is no client.
@@ -115,7 +122,66 @@ def accumulate(
             merged = operator.iadd(statistic, total.sum)
             if merged is not statistic:
                 vars(statistic).update(vars(merged))
+        if writer is not None and rows is not None:
+            rows.stream.set_rows(total.rows)
     return statistic
+
+
+@contextmanager
+def checkpoint_passes(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep the partial sums of all passes over files inside a with statement, beside a checkpoint.
+
+    A sum without a checkpoint of its own has one whose name is a hash of its inputs, ``path`` +
+    ".pass-0123456789abcdef". These are removed when the statement ends without an error, or with
+    one of parameters.
+    """
+    token = _pass_checkpoint.set(Path(path))
+    try:
+        yield
+        _remove_passes(Path(path))
+    except ParameterError:
+        _remove_passes(Path(path))
+        raise
+    finally:
+        _pass_checkpoint.reset(token)
+
+
+_pass_checkpoint: ContextVar[Path | None] = ContextVar("pass_checkpoint", default=None)
+
+
+def _remove_passes(path: Path) -> None:
+    pattern = re.compile(re.escape(path.name) + r"\.pass-[0-9a-f]{16}")
+    for name in os.listdir(path.parent):
+        if pattern.fullmatch(name):
+            path.with_name(name).unlink(missing_ok=True)
+
+
+def _pass_writer(path: Path, rows: Rows, total: Total[Any]) -> _CheckpointWriter | None:
+    """Return the writer of a pass; None where its statistic cannot be checkpointed."""
+    try:
+        inputs = _describe_inputs(rows, total.template, {"rows": type(rows).__name__})
+    except TypeError:
+        return None
+    digest = hashlib.sha256(canonical_json(inputs).encode()).hexdigest()[:16]
+    return _CheckpointWriter(path.with_name(f"{path.name}.pass-{digest}"), inputs, rows, total)
+
+
+def _describe_inputs(rows: Rows, template: Any, spec: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what a sum depends on; raise a TypeError where it cannot be checkpointed."""
+    get_state(template)
+    return {
+        "spec": to_json_values("accumulate: spec", {} if spec is None else spec),
+        "source": to_json_values("The fingerprint", rows.stream.fingerprint()),
+        "map": to_json_values("The map", rows.fingerprint()),
+        "grid": {
+            "rows": rows.grid.rows,
+            "shard": rows.grid.shard,
+            "width": rows.width,
+            "dtype": str(rows.dtype),
+        },
+        "isa": arithmetic(),
+        "statistic": describe_statistic(template),
+    }
 
 
 class Total(Generic[S]):
@@ -134,6 +200,7 @@ class Total(Generic[S]):
         self.rows = 0
         self.complete = False
         self.consistent = True  # False during a merge
+        self.partial: tuple[S, int] | None = None  # shard of a checkpoint to go on with, and rows
 
     def merge(self, index: int, shard: S, rows: int, *, last: bool = False) -> None:
         """Merge shard number ``index``, which has so many rows and must not be used afterwards."""
@@ -153,44 +220,32 @@ class Total(Generic[S]):
 class _CheckpointWriter:
     """Read the checkpoint of a sum at the start, and write it when it is due."""
 
-    def __init__(
-        self, path: Path, rows: Rows, total: Total[Any], spec: dict[str, Any] | None
-    ) -> None:
+    def __init__(self, path: Path, inputs: dict[str, Any], rows: Rows, total: Total[Any]) -> None:
         if path.is_dir():
             raise ValueError(f"The checkpoint {path} is a folder: name a file.")
         if not path.parent.is_dir():
             raise ValueError(
                 f"There is no folder {path.parent} to write the checkpoint {path.name} to."
             )
-        self.path, self.stream, self.total = path, rows.stream, total
-        get_state(total.template)
-        self.inputs = {
-            "spec": to_json_values("accumulate: spec", {} if spec is None else spec),
-            "source": to_json_values("The fingerprint", rows.stream.fingerprint()),
-            "map": to_json_values("The map", rows.fingerprint()),
-            "grid": {
-                "rows": rows.grid.rows,
-                "shard": rows.grid.shard,
-                "width": rows.width,
-                "dtype": str(rows.dtype),
-            },
-            "isa": arithmetic(),
-            "statistic": describe_statistic(total.template),
-        }
-        remove_leftovers(path)
+        self.path, self.inputs = path, inputs
+        self.stream, self.total = rows.stream, total
         if path.exists():
             saved = Checkpoint.read(path)
             saved.require_inputs(self.inputs, path.name)
-            total.sum = total.template.from_state(saved.state)
+            if saved.shards:
+                total.sum = with_state(total.template, saved.state)
+            if saved.partial is not None:
+                total.partial = with_state(total.template, saved.partial), saved.partial_rows
             total.shards, total.rows, total.complete = saved.shards, saved.rows, saved.complete
         self.shards_written = total.shards
         self.written_at, self.seconds_to_write = time.monotonic(), 0.0
 
-    def write_if_due(self) -> None:
-        """Write the checkpoint after a shard, where it is due."""
+    def write_if_due(self, partial: Any = None, partial_rows: int = 0) -> None:
+        """Write the checkpoint after a shard, or after a block of a partial one, if it is due."""
         seconds = time.monotonic() - self.written_at
-        if self.total.complete or is_checkpoint_due(seconds, self.seconds_to_write):
-            self.write()
+        due = is_checkpoint_due(seconds, self.seconds_to_write, whole=partial is None)
+        if self.total.complete or due:
+            self.write(partial, partial_rows)
 
     def write_after_error(self) -> None:
         """Write the completed shards after an error, where they can be written."""
@@ -198,14 +253,23 @@ class _CheckpointWriter:
             with suppress(OSError, ChangedFileError):
                 self.write()
 
-    def write(self) -> None:
-        """Write the completed shards; the files must not have changed since they were read."""
+    def write(self, partial: Any = None, partial_rows: int = 0) -> None:
+        """Write the completed shards, and blocks of a partial one.
+
+        The files must not have changed since they were read.
+        """
         total = self.total
         begin = time.monotonic()
         self.stream.require_same_files()
         try:
             Checkpoint(
-                self.inputs, total.shards, total.rows, total.complete, get_state(total.sum)
+                self.inputs,
+                total.shards,
+                total.rows,
+                total.complete,
+                get_state(total.template if total.sum is None else total.sum),
+                partial_rows,
+                None if partial is None else get_state(partial),
             ).write(self.path)
         except OSError as error:
             previous = (
@@ -230,8 +294,9 @@ def _sum_locally(
     writer: _CheckpointWriter | None,
     progress: Progress | None,
 ) -> None:
-    batches = _read_blocks(source) if rows is None else rows.batches(total.rows)
-    shard, blocks, done = empty_like(total.template), 0, total.rows
+    shard, done = total.partial or (empty_like(total.template), 0)
+    blocks, done = int(done > 0), total.rows + done
+    batches = _read_blocks(source) if rows is None else rows.batches(done)
 
     def is_full() -> bool:
         return blocks == SHARD if rows is None else done - total.rows >= rows.step
@@ -248,6 +313,10 @@ def _sum_locally(
                 shard, blocks = empty_like(total.template), 0
             batch.add_to(shard)
             blocks, done = blocks + 1, batch.start + batch.block.shape[0]
+            if writer is not None and rows is not None:
+                partial_rows = done - total.rows
+                if partial_rows < rows.step and partial_rows % rows.grid.rows == 0:
+                    writer.write_if_due(shard, partial_rows)
             if progress is not None:
                 progress(done, None if rows is None else rows.stream.rows)
     if blocks:

@@ -15,6 +15,9 @@ from mercer.parallel.warnings import warn
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import reject_times
 
+# Steps of float32 that the spread of a column has at least; below, more than 1% of its variance is
+# rounding.
+_STEPS = 3
 # Rows validated at a time, so that no mask is as large as the data.
 _CHUNK_ROWS = 4096
 
@@ -263,3 +266,18 @@ def reads_as_number(value: str | bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def warn_coarse_columns(estimator_name: str, center: Any, spread: Any) -> None:
+    """Warn of the first column of float32 whose spread is a few of its steps at the center."""
+    steps = np.finfo(np.float32).eps * np.abs(center)
+    coarse = np.flatnonzero((spread > 0) & (spread < _STEPS * steps))
+    if len(coarse):
+        j = int(coarse[0])
+        warn(
+            f"{estimator_name}: column {j} has a spread of {spread[j]:.2g} around {center[j]:.2g}, "
+            f"where float32 has steps of {steps[j]:.2g}: most of its digits are lost"
+            f"{f' ({len(coarse)} such columns)' if len(coarse) > 1 else ''}. Give float64 rows, or "
+            "subtract the means before they are cast.",
+            stacklevel=3,
+        )
