@@ -77,7 +77,7 @@ def run_papers(
       python -m experiments run chi2 --show --out results.json
     """
     from experiments import papers
-    from experiments.running import Bench, Results, cells, to_do
+    from experiments.running import Bench, Results, cells, to_do, why_absent
     from experiments.sets import Sets
 
     available = papers()
@@ -109,7 +109,13 @@ def run_papers(
         results.write()  # fails before the first cell where the file cannot be written
         failed = _run(tasks, bench, results, console)
     for paper in selected:
-        _show(paper, size, results, bench.sets, console)
+        _show(paper, size, results, bench.sets, console, everything=show)
+    absent = [] if show else [one for one in cells(selected) if why_absent(one.cell, bench.sets)]
+    if absent:
+        console.note(
+            f"{len(absent)} of {len(list(cells(selected)))} cells need data that are not here: set "
+            "their folder with --data or $MERCER_DATA. --show lists them."
+        )
     if size == SIZES[0]:
         console.print(
             "\nQuick: a few rows, one draw, to test that everything runs; verdicts are meaningful "
@@ -170,9 +176,18 @@ def _run(
             return run(begin(), bench, results, watch)
 
 
-def _show(paper: Paper, size: str, results: Results, sets: Sets, console: Console) -> None:
-    console.print(f"\n{paper.title} ({paper.citation})")
-    for experiment in paper.experiments:
+def _show(
+    paper: Paper, size: str, results: Results, sets: Sets, console: Console, *, everything: bool
+) -> None:
+    """Print the tables of a paper: of all its experiments, or of those with a result."""
+    shown = [
+        experiment
+        for experiment in paper.experiments
+        if everything or any(results.get(size, experiment, cell) for cell in experiment.cells)
+    ]
+    if shown:
+        console.print(f"\n{paper.title} ({paper.citation})")
+    for experiment in shown:
         _show_table(experiment, size, results, sets, console)
 
 

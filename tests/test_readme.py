@@ -1,4 +1,4 @@
-"""The README is true: its code runs, its table is the registry, its files exist."""
+"""The README and docs/ are true: code runs, the table of maps is the registry, files exist."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_digits
 from tests.helpers.selection_data import select
 from tests.helpers.shell import call
 
@@ -23,7 +24,7 @@ def code(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(path, marks=pytest.mark.full) if path == README else path
+        pytest.param(path, marks=pytest.mark.full) if path.name == "guide.md" else path
         for path in DOCUMENTS
         if code(path)
     ],
@@ -34,8 +35,22 @@ def test_the_code_runs(document, capsys, folder):
         exec(compile(block, document.name, "exec"), {})
 
 
+def test_the_first_example_prints_what_is_shown(capsys):
+    (block,) = code(README)
+    shown = re.search(r"```text\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    exec(block, {})
+    for found, expected in zip(capsys.readouterr().out.split(), shown[1].split(), strict=True):
+        number = re.fullmatch(r"(\d+\.\d+)%?\)?", expected)
+        if number is None:
+            assert re.sub(r"\d\.\d+", "", found) == re.sub(r"\d\.\d+", "", expected)
+        else:  # the last digits depend on the BLAS
+            value = float(found.strip("%)"))
+            assert value == pytest.approx(float(number[1]), rel=0.05)
+
+
 def test_the_example_of_a_pipeline_does_what_it_says(capsys):
-    exec(next(block for block in code(README) if "make_pipeline(RandomFourier" in block), {})
+    blocks = code(ROOT / "docs" / "guide.md")
+    exec(next(block for block in blocks if "make_pipeline(RandomFourier" in block), {})
     first, second = capsys.readouterr().out.splitlines()
     assert float(first.split(":")[1]) > 0.95
     assert float(re.search(r"features (0\.\d+)", second)[1]) < 0.02
@@ -59,8 +74,9 @@ def commands(path: Path) -> list[tuple[str, str]]:
 )
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
     monkeypatch.setattr("mercer.model_selection.select.select", select)
+    load_digits(as_frame=True).frame.to_csv("digits.csv", index=False)
     for line, shown in commands(document):
-        result = call(f"{line} --kernels hellinger" if line.startswith("compare data") else line)
+        result = call(f"{line} --kernels hellinger" if line.startswith("compare d") else line)
         error = re.search(r"^Error: .*", shown, flags=re.MULTILINE)
         assert (result.exit_code == 0) == (error is None), result.output
         if error is not None:
@@ -72,6 +88,7 @@ def test_the_readme_shows_the_road_from_data_to_predictions():
         "compare",
         "plan",
         "fit",
+        "inspect",
         "predict",
     ]
 
@@ -81,7 +98,8 @@ def size_parameter(cls) -> str:
 
 
 def test_the_table_of_maps_is_the_registry():
-    rows = [line for line in README.read_text().splitlines() if line.startswith("| `")]
+    table = (ROOT / "docs" / "maps.md").read_text()
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
     expected = [
         f"| `{name}` | `{cls.__name__}` | {', '.join(cls.kernels)} | {cls().domain} | "
         f"{size_parameter(cls)} | {cls.paper} |"

@@ -121,7 +121,11 @@ def test_nothing_to_run_and_nothing_to_show_are_said(toy, monkeypatch):
     monkeypatch.setattr("experiments.papers", lambda: {"toy": paper_of(experiment(one))})
     result = call("run", COLUMNS="120")
     assert "Note: nothing was run: the data of all rows are missing." in result.stderr
-    assert "absent: mnist.npz: no folder of data was given" in result.stdout
+    assert "1 of 1 cells need data that are not here" in result.stderr
+    assert "absent" not in result.stdout
+    assert (
+        "absent: mnist.npz: no folder of data was given" in call("run --show", COLUMNS="120").stdout
+    )
     assert "r.json does not exist" in call("run --show --out r.json").stderr
 
 
