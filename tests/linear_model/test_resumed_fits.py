@@ -147,6 +147,6 @@ def test_the_first_pass_over_a_csv_file_is_resumed(small_blocks, tmp_path):
 def test_parameters_that_are_refused_leave_no_pass(small_blocks, tmp_path):
     source = write_source(tmp_path, "csv")
     model = KernelClassifier("fourier", checkpoint=tmp_path / "fit.ckpt", max_memory=30_000)
-    with pytest.raises(ValueError, match="checkpoint"):
+    with pytest.raises(ValueError, match="max_memory is 30 kB"):
         fit(source, model, tmp_path / "model.mercer")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]

@@ -145,7 +145,7 @@ class PassChecksums:
     rows : int
         Rows of a segment.
     words : array of shape (d,), uint64
-        The numbers w_j.
+        The numbers w_j; of shape (0,) for sparse rows.
     row : int
         The next row. A segment that a pass begins in the middle of has no checksum.
     """
@@ -213,7 +213,7 @@ class FileStream(Stream):
             self._checksums = {}
         row_bytes = self.width * self.dtype.itemsize
         rows = _SEGMENT_ROWS if self.sparse else max(1, _SEGMENT_BYTES // row_bytes)
-        words = Rng(0).words("checksums", 0, self.width) | np.uint64(1)
+        words = Rng(0).words("checksums", 0, 0 if self.sparse else self.width) | np.uint64(1)
         return PassChecksums(self.name, self._checksums, rows, words, start, start % rows == 0)
 
     def files(self) -> list[dict[str, Any]]:

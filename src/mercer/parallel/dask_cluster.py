@@ -371,14 +371,16 @@ def _result(client: Any, task: _Task, *, direct: bool) -> tuple[Any, int, list[s
 
     last_worker = time.monotonic()
     while True:
+        waiting = True  # a TimeoutError is then not that of the task
         try:
             error = task.future.exception(timeout=_POLL_SECONDS)
+            waiting = False
             if error is not None:
                 raise error
             result: tuple[Any, int, list[str]] = client.gather(task.future, direct=direct)
             return result
         except TimeoutError:
-            if task.future.done():  # raised by the task itself
+            if not waiting:
                 raise
         except CancelledError:
             raise _scheduler_lost(client, task.start) from None
