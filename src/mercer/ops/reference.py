@@ -336,8 +336,7 @@ def gram_chi2_csr(
     out: Array,
 ) -> Array:
     """sum_k 2 x z / (x + z) for CSR rows, where 0 / 0 = 0."""
-    X = _dense(X_indptr, X_indices, X_data, n_columns)
-    Z = _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    X, Z = _dense_pair(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data)
     return gram_chi2.reference(X, Z, out)
 
 
@@ -353,8 +352,7 @@ def gram_intersection_csr(
     out: Array,
 ) -> Array:
     """sum_k min(x, z) for CSR rows without negative entries."""
-    X = _dense(X_indptr, X_indices, X_data, n_columns)
-    Z = _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    X, Z = _dense_pair(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data)
     return gram_intersection.reference(X, Z, out)
 
 
@@ -370,8 +368,7 @@ def gram_minmax_csr(
     out: Array,
 ) -> Array:
     """sum_k min(x, z) / sum_k max(x, z) for CSR rows, where 0 / 0 = 0."""
-    X = _dense(X_indptr, X_indices, X_data, n_columns)
-    Z = _dense(Z_indptr, Z_indices, Z_data, n_columns)
+    X, Z = _dense_pair(X_indptr, X_indices, X_data, Z_indptr, Z_indices, Z_data)
     return gram_minmax.reference(X, Z, out)
 
 
@@ -432,10 +429,17 @@ def _divide(a: Array, b: Array) -> Array:
     return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
 
 
-def _dense(indptr: Array, indices: Array, data: Array, d: int) -> Array:
-    X = np.zeros((len(indptr) - 1, d), dtype=data.dtype)
-    X[np.repeat(np.arange(len(X)), np.diff(indptr)), indices] = data
-    return X
+def _dense_pair(*csr: Array) -> tuple[Array, Array]:
+    """Return the rows of two CSR matrices as arrays, of the columns that any of them has."""
+    used, places = np.unique(np.concatenate([csr[1], csr[4]]), return_inverse=True)
+    pair = []
+    for (indptr, _, data), columns in zip(
+        (csr[:3], csr[3:]), np.split(places, [len(csr[1])]), strict=True
+    ):
+        rows = np.zeros((len(indptr) - 1, len(used)), dtype=data.dtype)
+        rows[np.repeat(np.arange(len(rows)), np.diff(indptr)), columns] = data
+        pair.append(rows)
+    return pair[0], pair[1]
 
 
 def _divisor(values: Array) -> Array:
