@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from mercer import KernelRegressor, RandomFourier
+from mercer import GCWS, KernelRegressor, RandomFourier
 from mercer.errors import ParameterError
 from mercer.linear_model import routes
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import ROUTES, Settings, plan_alpha, plan_fit, plan_others
+from mercer.linear_model.routes import (
+    ROUTES,
+    Settings,
+    measure_row,
+    plan_alpha,
+    plan_fit,
+    plan_others,
+)
 
 PLAN = plan_fit(100, 4, 32, limit=10**9)
 ROUTE = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
@@ -148,3 +157,16 @@ def test_the_other_routes_have_plans_of_their_own():
         )
         == []
     )
+
+
+def test_a_row_of_many_sparse_columns_is_measured_sparse():
+    rng = np.random.default_rng(0)
+    entries = np.sort(rng.integers(10**7, size=(40, 3)), axis=1)
+    rows = csr_array((np.ones(120), entries.ravel(), np.arange(0, 121, 3)), shape=(40, 10**7))
+    fitted = GCWS(16, random_state=0).fit(rows)
+    tracemalloc.start()
+    try:
+        assert measure_row(fitted)["stored"] == 16
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

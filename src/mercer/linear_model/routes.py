@@ -77,6 +77,7 @@ _STEP_ARRAYS = 16
 # how much slower a product with a few columns is than one of D x D, for each multiply-add
 _THIN = 4
 _DECOMPOSITION = 10  # multiply-adds of an eigendecomposition, times D^3
+_DENSE_COLUMNS = 2**16  # of more, a row is sparse
 _TINY_SQUARES = 1e-290  # of which products lose digits, or are 0
 _SPARSE_PRODUCT = 30  # how much slower Z'Z of one-hot rows is, for each multiply-add
 _RIDGE_STEPS = 60  # conjugate gradient steps of a fit, and of a search for alpha
@@ -1057,13 +1058,19 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
 
 def measure_row(fitted: Any) -> dict[str, Any]:
     """Return the numbers and bytes of a row of features: codes where they are coded."""
+    from scipy.sparse import csr_array
+
+    d, transform = fitted.n_features_in_, fitted.tile_transform_
+    sparse = d > _DENSE_COLUMNS
+    if transform.block_kind(sparse) is not Coded:
+        D = transform.columns(d)
+        return {"stored": D, "row_bytes": 8 * D}
+    row = csr_array(([0.5], [0], [0, 1]), shape=(1, d)) if sparse else np.full((1, d), 0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # values outside the range of the fitted rows
-        block = next(iter(fitted.blocks(np.full((1, fitted.n_features_in_), 0.5))))
-    if not isinstance(block, Coded):
-        return {"stored": block.shape[1], "row_bytes": block.shape[1] * block.dtype.itemsize}
-    sparse = is_csr(gram_operand(block))
-    columns = block.codes.shape[1] if sparse else block.shape[1]  # others are added as dense rows
+        block = next(iter(fitted.blocks(row)))
+    one_hot = is_csr(gram_operand(block))
+    columns = block.codes.shape[1] if one_hot else block.shape[1]  # others are added as dense rows
     return {"stored": columns, "row_bytes": block.nbytes}
 
 
