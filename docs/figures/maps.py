@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from style import BLUE, COLORS, DASHES, RED, approximate, exact, legend_above, panels
+from style import BLUE, COLORS, RED, approximate, exact, legend_above, panels
 
 import mercer
 
@@ -89,9 +89,7 @@ def skewed() -> None:
     figure, axes = panels(3, height=2.4)
     for ax, kernel in zip(axes, ("chi2", "intersection"), strict=False):
         maps = {
-            f"{size} columns": mercer.SkewedFourier(
-                size, kernel=kernel, skew=0.05, random_state=0
-            )
+            f"{size} columns": mercer.SkewedFourier(size, kernel=kernel, skew=0.05, random_state=0)
             for size in (32, 256)
         }
         _compare(ax, maps, X, 0.3, f"skewed {kernel}, z = 0.3")
@@ -101,7 +99,7 @@ def skewed() -> None:
 
 
 def exp_chi2() -> None:
-    """Sampling error of the Fourier stage, and bias of the series in front of it."""
+    """Draw the sampling error of the Fourier stage, and the bias of the series before it."""
     _, axes = panels(2, height=2.4)
     maps = {
         f"{size} columns": mercer.ExpChi2(size, gamma=4.0, design="iid", random_state=0)
@@ -123,9 +121,7 @@ def homogeneous() -> None:
     """Three additive kernels with one and three frequencies."""
     figure, axes = panels(3, height=2.4)
     for ax, kernel in zip(axes, ("chi2", "intersection", "jensen-shannon"), strict=True):
-        maps = {
-            f"{2 * n + 1} values": mercer.Homogeneous(n, kernel=kernel) for n in (1, 3)
-        }
+        maps = {f"{2 * n + 1} values": mercer.Homogeneous(n, kernel=kernel) for n in (1, 3)}
         row = 0.3 if kernel == "intersection" else 0.02
         _compare(ax, maps, X, row, f"{kernel}, z = {row:g}")
     legend_above(figure, axes[0], 3)
@@ -164,9 +160,7 @@ def additive_nystroem() -> None:
     """Landmarks of one number for three kernels."""
     figure, axes = panels(3, height=2.4)
     for ax, kernel in zip(axes, ("jensen-shannon", "chi2", "intersection"), strict=True):
-        maps = {
-            f"{n} landmarks": mercer.AdditiveNystroem(n, kernel=kernel) for n in (2, 5)
-        }
+        maps = {f"{n} landmarks": mercer.AdditiveNystroem(n, kernel=kernel) for n in (2, 5)}
         row = 0.3 if kernel == "intersection" else 0.02
         _compare(ax, maps, X, row, f"{kernel}, z = {row:g}")
         landmarks = maps["5 landmarks"].landmarks_
@@ -304,9 +298,7 @@ def pca() -> None:
     """Principal components of Fourier features: kernel and first components."""
     figure, axes = panels(2, height=2.5)
     waves = mercer.RandomFourier(256, gamma=1.0, random_state=0)
-    maps = {
-        f"{n} components": waves >> mercer.FeaturePCA(n, center=False) for n in (3, 6, 12)
-    }
+    maps = {f"{n} components": waves >> mercer.FeaturePCA(n, center=False) for n in (3, 6, 12)}
     _compare(axes[0], maps, WIDE, 0.5, "gaussian, z = 0.5, 256 columns")
     axes[0].legend(loc="upper left")
     _features(axes[1], maps["6 components"], WIDE, 4, "first components of the features")
@@ -316,7 +308,7 @@ def pca() -> None:
 
 
 def exact_maps() -> None:
-    """Maps without error: the numbers themselves, their roots, scaled columns."""
+    """Draw the maps without error: numbers themselves, their roots, scaled columns."""
     _, axes = panels(3, height=2.5)
     _compare(axes[0], {"linear": mercer.Identity()}, WIDE, 1.0, "linear, z = 1")
     _compare(axes[1], {"hellinger": mercer.Hellinger()}, X, 0.3, "hellinger, z = 0.3")

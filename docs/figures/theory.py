@@ -274,9 +274,7 @@ def gmm() -> None:
         equal = np.array([first == second for first, second in codes])
         chance = 2.0**-bits
         errors = [
-            root_mean_square(
-                (equal.reshape(-1, size).mean(axis=1) - chance) / (1 - chance) - exact
-            )
+            root_mean_square((equal.reshape(-1, size).mean(axis=1) - chance) / (1 - chance) - exact)
             for size in sizes
         ]
         approximate(hashes_ax, sizes, deviations, f"b = {bits}, theory", index)
@@ -358,8 +356,7 @@ def normalized() -> None:
     for index, gamma in enumerate((1.0, 3.0, 10.0)):
         k = np.exp(-gamma * (1 - correlations))
         ratio = [
-            theory.variance(value, value**4, 1)
-            / theory.rbf_from_gmm_variance(float(rho), gamma, 1)
+            theory.variance(value, value**4, 1) / theory.rbf_from_gmm_variance(float(rho), gamma, 1)
             for value, rho in zip(k, correlations, strict=True)
         ]
         approximate(hashes_ax, correlations, ratio, f"gamma = {gamma:g}", index)
