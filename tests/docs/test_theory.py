@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import re
+import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,7 +33,7 @@ PAPERS = {
 
 def plots(page: Path) -> list[tuple[str, str]]:
     """(script, function) of the plot directives of a page."""
-    return re.findall(r"^```\{plot\} (\S+) (\S+)$", page.read_text(), flags=re.MULTILINE)
+    return re.findall(r"^\.\. plot:: (\S+) (\S+)$", page.read_text(), flags=re.MULTILINE)
 
 
 def text_without_code(page: Path) -> str:
@@ -41,19 +42,11 @@ def text_without_code(page: Path) -> str:
 
 @pytest.fixture
 def load_figures(monkeypatch):
-    """A function that imports a script of docs/figures."""
+    """A function that runs a script of docs/figures, as plot_directive does, and has its names."""
     pytest.importorskip("matplotlib").use("agg")
-    monkeypatch.syspath_prepend(FIGURES)
-
-    def load(name: str):
-        for module in ("style", name):  # names that other modules may have
-            monkeypatch.delitem(sys.modules, module, raising=False)
-        module = importlib.import_module(name)
-        for loaded in ("style", name):
-            monkeypatch.delitem(sys.modules, loaded)
-        return module
-
-    return load
+    style = SimpleNamespace(**runpy.run_path(str(FIGURES / "style.py")))
+    monkeypatch.setitem(sys.modules, "style", style)
+    return lambda name: SimpleNamespace(**runpy.run_path(str(FIGURES / f"{name}.py")))
 
 
 def test_every_map_is_in_choosing_with_a_picture(load_figures):
@@ -64,9 +57,8 @@ def test_every_map_is_in_choosing_with_a_picture(load_figures):
     assert sorted(name for line in headings for name in re.findall("`(.*?)`", line)) == sorted(
         registry()
     )
-    assert not [
-        cls for cls in registry().values() if f"{{class}}`mercer.{cls.__name__}`" not in text
-    ]
+    classes = [cls.__name__ for cls in registry().values()]
+    assert not [name for name in classes if f"{{class}}`~mercer.{name}`" not in text]
     assert {function for _, function in plots(CHOOSING)} == {
         function.__name__ for function in figures.values()
     }
@@ -75,15 +67,11 @@ def test_every_map_is_in_choosing_with_a_picture(load_figures):
 @pytest.mark.parametrize("script", ["maps", "theory"])
 def test_every_figure_is_on_a_page_and_has_an_alternative_text(script, load_figures):
     drawn = {function.__name__ for function in load_figures(script).FIGURES.values()}
-    shown = [
-        function
-        for page in PAGES
-        for path, function in plots(page)
-        if path == f"figures/{script}.py"
-    ]
+    path = f"figures/{script}.py"
+    shown = [function for page in PAGES for file, function in plots(page) if file == path]
     assert sorted(shown) == sorted(drawn)
     text = "".join(page.read_text() for page in PAGES)
-    assert text.count("```{plot}") == len(re.findall(r"^:alt: \S", text, flags=re.MULTILINE))
+    assert text.count(".. plot:: ") == len(re.findall(r"^   :alt: \S", text, flags=re.MULTILINE))
 
 
 def test_every_paper_has_a_page():
@@ -95,15 +83,16 @@ def test_every_paper_has_a_page():
     assert set(contents[0].split("\n\n")[1].removesuffix("```").split()) == pages
 
 
-@pytest.mark.parametrize("page", [DOCS / f"theory/{name}.md" for name in PAPERS.values()])
-def test_a_page_names_its_maps_and_has_a_figure(page):
+@pytest.mark.parametrize("name", PAPERS.values())
+def test_a_page_names_its_maps_and_has_a_figure(name):
+    page = DOCS / "theory" / f"{name}.md"
     text = page.read_text()
     maps = [
         cls.__name__
         for cls in registry().values()
-        if any(cls.paper.startswith(start) for start, name in PAPERS.items() if name == page.stem)
+        if any(cls.paper.startswith(start) for start, page_of in PAPERS.items() if page_of == name)
     ]
-    assert not [name for name in maps if f"{{class}}`mercer.{name}`" not in text]
+    assert not [cls for cls in maps if f"{{class}}`~mercer.{cls}`" not in text]
     assert plots(page)
     assert "## Error" in text
     assert "## References" in text
@@ -118,7 +107,7 @@ def resolve(name: str) -> object:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_names_exist_and_are_of_their_kind(page):
-    roles = re.findall(r"\{(class|func|meth|mod)\}`(mercer[\w.]*)`", page.read_text())
+    roles = re.findall(r"\{(class|func|meth|mod)\}`~?(mercer[\w.]*)`", page.read_text())
     assert roles
     for role, name in roles:
         value = resolve(name)
@@ -142,7 +131,7 @@ def test_every_function_of_theory_is_on_a_page():
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("script", "function"), sorted({plot for page in PAGES for plot in plots(page)}), ids="-".join
+    ("script", "function"), sorted({plot for page in PAGES for plot in plots(page)})
 )
 def test_a_figure_is_drawn(script, function, load_figures):
     from matplotlib import pyplot
