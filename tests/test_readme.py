@@ -15,6 +15,7 @@ from mercer.maps import registry
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
+SLOW = ("choosing.md", "guide.md")  # several seconds
 
 
 def code(path: Path) -> list[str]:
@@ -24,7 +25,7 @@ def code(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(path, marks=pytest.mark.full) if path.name == "guide.md" else path
+        pytest.param(path, marks=pytest.mark.full) if path.name in SLOW else path
         for path in DOCUMENTS
         if code(path)
     ],
