@@ -20,7 +20,10 @@ import mercer
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
-DEPENDENCIES = PROJECT["dependencies"] + sum(PROJECT["optional-dependencies"].values(), [])
+DEPENDENCIES = [
+    *PROJECT["dependencies"],
+    *(text for extra in PROJECT["optional-dependencies"].values() for text in extra),
+]
 
 
 def requirement(text: str) -> tuple[str, str]:
