@@ -449,6 +449,25 @@ def test_a_law_is_verified_at_the_sizes_that_it_has_for_the_wanted_error(slope, 
     assert found.error(needed) == pytest.approx(needed**slope)
 
 
+def test_a_verified_law_has_the_errors_that_were_measured_at_all_sizes():
+    """Errors that fall at once near the wanted one do not change those of other sizes."""
+
+    class PilotsWithAStep(PilotsOfASlope):
+        def __call__(self, size: int, draw: int = 0) -> PairErrors:
+            self.slope = -0.5 if size < 300 else -0.7
+            return super().__call__(size, draw)
+
+    pilots = PilotsWithAStep(-0.5)
+    law, squared = _fit_law(Rate(-0.5, exact=True), (64, 128), (256, pilots(256)), pilots, None)
+    found = _verify(law, pilots, squared, 0.04)
+    assert found.size_for(0.04) in pilots.sizes
+    for size in (64, 128, 256):
+        assert found.error(size) == pytest.approx(size**-0.5)
+    assert found.error(16) == pytest.approx(16**-0.5)
+    largest = max(found.sizes)
+    assert found.error(4 * largest) == pytest.approx(0.5 * largest**-0.7)
+
+
 def test_a_size_that_is_not_affordable_is_extrapolated_from_the_largest_that_is():
     pilots = PilotsOfASlope(-0.5)
     pilots.affordable = 1000

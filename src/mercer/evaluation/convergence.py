@@ -36,7 +36,8 @@ _MOST = 2**31 - 1  # of a size
 class Law:
     """error(size) = sqrt(floor^2 + (constant size^slope)^2).
 
-    size is m/(1 - m/end) where the parameter m ends at the number of columns.
+    size is m/(1 - m/end) where the parameter m ends at the number of columns. A law that was
+    verified near a wanted error is a power between each two of the sizes that were measured.
 
     Attributes
     ----------
@@ -50,6 +51,9 @@ class Law:
     margin : float
         Share that is added to the error of a size where a size for an error is looked up: that of
         its standard error at least.
+    near : tuple of (slope, constant) or None
+        Of the law near a wanted error, where it was verified: a size for an error is looked up in
+        it.
     """
 
     size_parameter: str
@@ -60,12 +64,20 @@ class Law:
     sizes: tuple[int, ...]
     errors: tuple[float, ...]
     margin: float = 0.0
+    near: tuple[float, float] | None = None
 
     def error(self, size: int) -> float:
         """Return the relative error at a size."""
         if self.end is not None and size >= self.end:
             return self.floor
-        return math.hypot(self.floor, self.constant * self.position(size) ** self.slope)
+        at = self.position(size)
+        if self.near is None:
+            return math.hypot(self.floor, self.constant * at**self.slope)
+        sizes = [n for n in self.sizes if n != self.end]
+        position = np.log([self.position(n) for n in sizes])
+        x = float(np.clip(math.log(at), position[0], position[-1]))
+        sampling = math.exp(np.interp(x, position, np.log(self.errors[: len(sizes)])))
+        return math.hypot(self.floor, sampling * (at / math.exp(x)) ** self.slope)
 
     def size_for(self, error: float) -> int | None:
         """Return the smallest size of at most this error, from the smallest pilot on, or None.
@@ -90,7 +102,8 @@ class Law:
 
     def invert(self, target: float) -> float:
         """Return the position of a sampling error."""
-        power = math.log(target / (1 + self.margin) / self.constant) / self.slope
+        slope, constant = self.near or (self.slope, self.constant)
+        power = math.log(target / (1 + self.margin) / constant) / slope
         return math.exp(min(power, 700.0))
 
     def size_at(self, position: float) -> int:
@@ -99,11 +112,6 @@ class Law:
         if self.end is None:
             return 2 * math.ceil(min(position, 2.0 * _MOST) / 2)
         return min(math.ceil(position / (1 + position / self.end)), self.end)
-
-    def through(self, size: int, sampling: float, margin: float) -> Law:
-        """Return the law with this sampling error at a size, and another margin."""
-        constant = sampling / self.position(size) ** self.slope
-        return replace(self, constant=constant, margin=margin)
 
     def why_not(self, error: float) -> str:
         """Explain why no size has this error."""
@@ -306,8 +314,9 @@ def _verify(
     """Measure sizes near that of a law until one has the wanted error and none a little below.
 
     A size has it where the root mean square over draws and its standard error are within it.
-    Returns the law through the smallest such size, with the slope to the next smaller one that was
-    measured; through the largest that is affordable where none of them has the error.
+    Returns the law with that near the wanted error: through the smallest such size, with the slope
+    to the next smaller one that was measured; through the largest that is affordable where none of
+    them has the error.
     """
     target = law.sampling_error(wanted)
     if target is None:
@@ -335,11 +344,16 @@ def _verify(
     known = dict(zip(law.sizes, law.errors, strict=True)) | {n: e for n, (e, _) in found.items()}
     sizes = tuple(sorted(known))
     law = replace(law, sizes=sizes, errors=tuple(known[n] for n in sizes))
-    if high is None:
-        return law if low is None else law.through(low, found[low][0], found[low][1])
-    if low is not None:
-        law = replace(law, slope=_slope(law, (low, upper(low)), (high, upper(high))))
-    return law.through(high, found[high][0], target / found[high][0] - 1)
+    nearest = low if high is None else high
+    if nearest is None:
+        return law
+    slope, sampling, margin = law.slope, *found[nearest]
+    if high is not None:
+        margin = target / sampling - 1
+        if low is not None:
+            slope = _slope(law, (low, upper(low)), (high, upper(high)))
+    near = slope, sampling / law.position(nearest) ** slope
+    return replace(law, margin=margin, near=near)
 
 
 def _next_size(
