@@ -116,6 +116,10 @@ class CustomAdditive(Additive):
 
     function: Callable[[Any, Any], Any]
 
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"CustomAdditive({name})"
+
     def term(self, x: Array, z: Array) -> Array:
         x, z = np.broadcast_arrays(x, z)
         value = np.asarray(self.function(x, z), dtype=np.float64)

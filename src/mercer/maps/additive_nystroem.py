@@ -66,7 +66,8 @@ class AdditiveNystroem(AdditiveMap):
         "greedy": each landmark where the error of those before it, weighted by the histogram of the
         data, is largest (pivoted Cholesky); "rpcholesky": sampled in proportion to it, which has
         0.4 to 10 times the error, 1.4 as the median of 36 cases. For Jensen-Shannon the error of
-        "greedy" is 13, 63 and 190 times less than that of Homogeneous with 3, 5 and 7 values.
+        "greedy" is 13, 63 and 190 times less than that of Homogeneous with window="uniform" and 3,
+        5 and 7 values.
         "sample": the additive kernel PCA of Perronnin et al., on 128 values sampled from the
         histogram; it has 128 landmarks, so that it is many times slower, and the smallest error on
         the sampled values.
