@@ -12,7 +12,6 @@ sys.path.insert(0, str(HERE / "_ext"))
 
 import api_pages
 import docstrings
-
 import mercer
 
 project = "mercer"
