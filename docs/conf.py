@@ -37,7 +37,8 @@ pygments_style = "sphinx"
 api_pages.write(HERE / "api")
 autosummary_generate = True
 autodoc_typehints = "none"  # docstrings have the types
-autodoc_member_order = "bysource"
+autodoc_member_order = "groupwise"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # docs/_templates/autosummary/class.rst lists them
 numpydoc_use_plots = False
 
@@ -74,7 +75,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_static_path = ["_static", str(MATHJAX / "mathjax" / "tex-svg-full.js")]
 html_css_files = ["mercer.css"]
-html_js_files = [("search_summary.js", {"priority": 100})]
+html_js_files = ["search_summary.js"]
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
