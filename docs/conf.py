@@ -26,7 +26,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
-    "matplotlib.sphinxext.plot_directive",
+    "plots",
 ]
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "sg_execution_times.rst"]
 templates_path = ["_templates"]

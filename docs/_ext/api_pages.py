@@ -44,7 +44,7 @@ def index() -> str:
         parts += [title, "-" * len(title), ""]
         if title in _INTRODUCTIONS:
             parts += [_INTRODUCTIONS[title], ""]
-        parts += [".. autosummary::", "   :toctree: generated", ""]
+        parts += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
         parts += [f"   {name}" for name in names] + [""]
     return "\n".join(parts)
 

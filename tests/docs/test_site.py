@@ -176,3 +176,36 @@ def test_search_finds_a_page(browser, site):
     )
     assert any(urlsplit(link).path.endswith("/decisions/alpha.html") for link in links)
     assert errors(browser) == []
+
+
+def test_plots_of_a_myst_page_are_all_there(tmp_path):
+    """Those of the directive itself and of eval-rst, with a name for each figure."""
+    conf = (
+        f"import sys; sys.path.insert(0, {str(ROOT / 'docs' / '_ext')!r})\n"
+        "extensions = ['myst_parser', 'plots']\nplot_formats = ['svg']\n"
+    )
+    figure = "import matplotlib.pyplot as plt\nplt.plot([0, {}])\n"
+    nested = (
+        "```{{eval-rst}}\n.. plot::\n\n   import matplotlib.pyplot as plt\n   plt.plot([{}])\n```\n"
+    )
+    plain = "```{{plot}}\n" + figure + "```\n"
+    (tmp_path / "conf.py").write_text(conf)
+    text = "# Figures\n\n" + "\n".join([plain.format(1), nested.format(2), nested.format(3)])
+    (tmp_path / "index.md").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "-q",
+        "-b",
+        "html",
+        tmp_path,
+        tmp_path / "html",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    page = Page(tmp_path / "html" / "index.html")
+    figures = {name for name in page.resources if name.endswith(".svg")}
+    assert len(figures) == 3
+    assert len({(tmp_path / "html" / name).read_bytes() for name in figures}) == 3
