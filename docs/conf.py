@@ -28,7 +28,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "plots",
 ]
-exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py"]
 templates_path = ["_templates"]
 nitpicky = True
 pygments_style = "sphinx"
@@ -62,6 +62,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "min_reported_time": 1,
     "show_signature": False,
+    "write_computation_times": False,  # its page would load scripts from a remote server
     "download_all_examples": False,
     "remove_config_comments": True,
 }
