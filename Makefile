@@ -1,4 +1,4 @@
-# make demo | test | test-all | test-isa | test-slow | test-gpu | bench | papers | lint: each makes .venv and installs what it needs.
+# make demo | test | test-all | test-isa | test-slow | test-gpu | bench | papers | docs | lint: each makes .venv and installs what it needs.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export MERCER_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-all test-isa test-pure test-slow test-gpu bench papers lint format native clean
+.PHONY: demo test test-all test-isa test-pure test-slow test-gpu bench papers docs lint format native clean
 
 demo: .venv/installed
 	$(BIN)/mercer compare --report report.html
@@ -50,6 +50,10 @@ bench: .venv/developing
 papers: .venv/developing
 	$(BIN)/python -m experiments run --size standard --out docs/papers.json --page docs
 
+# HTML in build/docs; a warning is an error.
+docs: .venv/documenting
+	$(BIN)/python -m sphinx -W --keep-going -b html -d build/doctrees docs build/docs
+
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -83,3 +87,8 @@ clean:
 	$(BIN)/pip install --quiet --group dev
 	MERCER_NATIVE=1 $(BIN)/pip install --quiet --no-build-isolation --editable .
 	touch .venv/installed $@
+
+# Also what builds the documentation.
+.venv/documenting: .venv/developing
+	$(BIN)/pip install --quiet --group docs
+	touch $@

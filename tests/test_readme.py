@@ -14,44 +14,62 @@ from mercer.maps import registry
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = ("choosing.md", "guide.md")  # several seconds
+DOCS = ROOT / "docs"
+DOCUMENTS = [README, *sorted(DOCS.glob("*.md")), *sorted((DOCS / "theory").glob("*.md"))]
+# Pages whose code takes a second or more.
+LONG = (
+    "alpha.md",
+    "choosing.md",
+    "codes.md",
+    "metric.md",
+    "out-of-core.md",
+    "scikit-learn.md",
+    "selection.md",
+    "several-kernels.md",
+    "uncertainty.md",
+)
 
 
-def code(path: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
+def code(path: Path) -> list[tuple[str, str]]:
+    """(code, what it prints) of the examples of a document; "" where no output is shown."""
+    example = r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?"
+    return re.findall(example, path.read_text(), flags=re.DOTALL)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(path, marks=pytest.mark.full) if path.name in SLOW else path
+        pytest.param(path, marks=pytest.mark.full) if path.name in LONG else path
         for path in DOCUMENTS
         if code(path)
     ],
-    ids=lambda path: path.name,
+    ids=name_of,
 )
-def test_the_code_runs(document, capsys, folder):
-    for block in code(document):
+def test_the_code_runs_and_prints_what_is_shown(document, capsys, folder):
+    for block, shown in code(document):
         exec(compile(block, document.name, "exec"), {})
+        printed = capsys.readouterr().out
+        if shown:
+            assert_alike(printed, shown)
 
 
-def test_the_first_example_prints_what_is_shown(capsys):
-    (block,) = code(README)
-    shown = re.search(r"```text\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    exec(block, {})
-    for found, expected in zip(capsys.readouterr().out.split(), shown[1].split(), strict=True):
+def assert_alike(printed: str, shown: str) -> None:
+    """Assert that two texts are equal but for the last digits of numbers, which depend on BLAS."""
+    for found, expected in zip(printed.split(), shown.split(), strict=True):
         number = re.fullmatch(r"(\d+\.\d+)%?\)?", expected)
         if number is None:
             assert re.sub(r"\d\.\d+", "", found) == re.sub(r"\d\.\d+", "", expected)
-        else:  # the last digits depend on the BLAS
-            value = float(found.strip("%)"))
-            assert value == pytest.approx(float(number[1]), rel=0.05)
+        else:
+            assert float(found.strip("%)")) == pytest.approx(float(number[1]), rel=0.05)
 
 
 def test_the_example_of_a_pipeline_does_what_it_says(capsys):
-    blocks = code(ROOT / "docs" / "guide.md")
-    exec(next(block for block in blocks if "make_pipeline(RandomFourier" in block), {})
+    ((block, _),) = code(DOCS / "scikit-learn.md")
+    exec(block, {})
     first, second = capsys.readouterr().out.splitlines()
     assert float(first.split(":")[1]) > 0.95
     assert float(re.search(r"features (0\.\d+)", second)[1]) < 0.02
@@ -70,9 +88,7 @@ def commands(path: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "document", [path for path in DOCUMENTS if commands(path)], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if commands(path)], ids=name_of)
 def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folder, monkeypatch):
     monkeypatch.setattr("mercer.model_selection.select.select", select)
     load_digits(as_frame=True).frame.to_csv("digits.csv", index=False)
@@ -84,14 +100,10 @@ def test_the_commands_run_and_their_errors_are_as_they_are_shown(document, folde
             assert error[0] in result.stderr.splitlines()
 
 
-def test_the_readme_shows_the_road_from_data_to_predictions():
-    assert [line.split()[0] for line, _ in commands(README)] == [
-        "compare",
-        "plan",
-        "fit",
-        "inspect",
-        "predict",
-    ]
+def test_the_first_pages_show_the_road_from_data_to_predictions():
+    road = ["compare", "plan", "fit", "inspect", "predict"]
+    for document in (README, DOCS / "start.md"):
+        assert [line.split()[0] for line, _ in commands(document)] == road
 
 
 def size_parameter(cls) -> str:
@@ -99,7 +111,7 @@ def size_parameter(cls) -> str:
 
 
 def test_the_table_of_maps_is_the_registry():
-    table = (ROOT / "docs" / "maps.md").read_text()
+    table = (DOCS / "maps.md").read_text()
     rows = [line for line in table.splitlines() if line.startswith("| `")]
     expected = [
         f"| `{name}` | `{cls.__name__}` | {', '.join(cls.kernels)} | {cls().domain} | "
@@ -109,7 +121,7 @@ def test_the_table_of_maps_is_the_registry():
     assert rows == expected
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_to_files(document):
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target

@@ -2,51 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import pytest
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 pytest.importorskip("selenium", reason="selenium is not installed: pip install --group dev")
 
-from selenium import webdriver
 from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.by import By
+from tests.helpers.browser import CHROMIUM, DRIVER, MISSING, open_page, overflows, start_browser
 from tests.helpers.leaderboards import HOSTILE, hostile_report, plain_report
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = [
-    "--headless=new",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 WIDTHS = (390, 1280)
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
-    reason="chromium and chromedriver are not there: apt-get install chromium chromium-driver",
-)
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=MISSING)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # which Chromium does not have for root
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    options.set_capability("unhandledPromptBehavior", "ignore")
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield started
-    started.quit()
+    with start_browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -58,27 +33,16 @@ def pages(tmp_path_factory):
     return folder
 
 
-def opened(browser, path, width: int) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-    )
-    browser.get_log("browser")
-    browser.get(path.as_uri())
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["plain", "hostile"])
 def test_no_error_no_dialog_and_every_figure_is_visible_inside_the_page(
     name, width, browser, pages
 ):
-    opened(browser, pages / f"{name}.html", width)
+    open_page(browser, pages / f"{name}.html", width)
     assert browser.get_log("browser") == []
     with pytest.raises(NoAlertPresentException):
         _ = browser.switch_to.alert.text
-    assert browser.execute_script(
-        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-    )
+    assert not overflows(browser)
     figures = browser.find_elements(By.CSS_SELECTOR, "figure > svg")
     assert len(figures) == 6
     for figure in figures:
@@ -90,7 +54,7 @@ def test_no_error_no_dialog_and_every_figure_is_visible_inside_the_page(
 
 
 def test_lines_text_and_images_inside_the_figures_are_painted(browser, pages):
-    opened(browser, pages / "plain.html", 1280)
+    open_page(browser, pages / "plain.html", 1280)
     glyphs, pictures, text = browser.execute_script(
         "const size = (one) => { const box = one.getBoundingClientRect(); return box.width * "
         "box.height };"
@@ -105,7 +69,7 @@ def test_lines_text_and_images_inside_the_figures_are_painted(browser, pages):
 
 
 def test_hostile_names_are_text_only(browser, pages):
-    opened(browser, pages / "hostile.html", 390)
+    open_page(browser, pages / "hostile.html", 390)
     text = browser.find_element(By.TAG_NAME, "body").get_attribute("textContent")
     for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[4], HOSTILE[5], HOSTILE[7]):
         assert words in text
@@ -117,7 +81,7 @@ def test_hostile_names_are_text_only(browser, pages):
 
 
 def test_a_wide_table_scrolls_horizontally(browser, pages):
-    opened(browser, pages / "plain.html", 390)
+    open_page(browser, pages / "plain.html", 390)
     inside, outside = browser.execute_script(
         "const one = document.querySelector('.scroll'); return [one.scrollWidth, one.clientWidth]"
     )
@@ -130,13 +94,13 @@ def test_the_policy_blocks_an_injected_script(browser, pages, tmp_path):
     broken.write_text(
         text.replace("</main>", "<script>document.title = 'run'</script></main>"), encoding="utf-8"
     )
-    opened(browser, broken, 390)
+    open_page(browser, broken, 390)
     assert browser.title != "run"
     assert any("Content Security Policy" in line["message"] for line in browser.get_log("browser"))
 
 
 def test_in_print_the_table_is_complete(browser, pages):
-    opened(browser, pages / "plain.html", 700)
+    open_page(browser, pages / "plain.html", 700)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         inside, width, overflow = browser.execute_script(

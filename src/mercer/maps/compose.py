@@ -181,7 +181,7 @@ class _Composite(_BaseComposition, Map):
 
 
 class Composed(_Composite):
-    """phi(x) = phi_m(... phi_2(phi_1(x))): each map is fitted on the features of the one before.
+    """phi(x) = phi_m(...phi_2(phi_1(x))): each map is fitted on the features of the one before.
 
     ``a >> b`` makes one. Its kernel is ``b.kernel_.over(a.kernel_)`` where b's kernel depends on
     inner products or Euclidean distances only; its limit is b's limit on the features of a. No

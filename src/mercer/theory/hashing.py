@@ -12,7 +12,7 @@ _SHARE, _CORRELATION = Between(0, 1), Between(-1, 1)
 
 @validate_arguments(gmm=_SHARE, n_hashes=COUNT)
 def gmm_variance(gmm: float, n_hashes: int, bits: int | None = None) -> float:
-    """Var of the estimate of GMM from k hashes: GMM (1 - GMM)/k (eq. 7).
+    """Var of the estimate of GMM from k hashes: GMM (1 - GMM)/k (equation 7).
 
     From b bits of each hash m (1 - m)/(k (1 - 2^-b)^2), unbiased; m = GMM + (1 - GMM) 2^-b is the
     probability that the bits are equal.
@@ -37,7 +37,7 @@ def gmm_of_correlation(rho: float) -> float:
 
 @validate_arguments(gmm=_SHARE)
 def correlation_of_gmm(gmm: float) -> float:
-    """rho = 1 - 2 ((1 - g)/(1 + g))^2, the inverse of gmm_of_correlation (eq. 16)."""
+    """rho = 1 - 2 ((1 - g)/(1 + g))^2, the inverse of gmm_of_correlation (equation 16)."""
     return 1 - 2 * ((1 - gmm) / (1 + gmm)) ** 2
 
 
