@@ -43,6 +43,8 @@ def index() -> str:
     for title, names in sections().items():
         parts += [title, "-" * len(title), ""]
         if title in _INTRODUCTIONS:
+            module = f"mercer.{title.lower()}"
+            parts += [f".. py:module:: {module}", "", ".. py:currentmodule:: None", ""]
             parts += [_INTRODUCTIONS[title], ""]
         parts += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
         parts += [f"   {name}" for name in names] + [""]
