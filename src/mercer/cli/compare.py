@@ -105,7 +105,6 @@ def compare(
         "scoring": scoring,
         "kernels": "auto" if kernels is None else [name.strip() for name in kernels.split(",")],
     }
-    stream: Any = None
     if data is None:
         if target is not None:
             raise click.UsageError("--target is for DATA: mercer compare DATA --target COLUMN.")
@@ -129,30 +128,30 @@ def compare(
     width = _count(board.columns, "column" if board.encoder is None else "encoded column")
     console.print(f"{name}: {rows}, {width}; {board.seconds:.0f} s")
     print_leaderboard(board, console)
+    given = {
+        "target": target,
+        "columns": columns,
+        "drop": drop,
+        "task": task,
+        "weight": weight,
+        "group": group,
+        "time": time,
+        **kind_options(),
+    }
+    options = {option: value for option, value in given.items() if value is not None}
     if report is not None:
-        rows, targets = (X, y) if data is None else (stream, None)
-        _write_report(report, board, rows, targets, data, name, console)
-    if data is not None:
-        given = {
-            "target": target,
-            "columns": columns,
-            "drop": drop,
-            "task": task,
-            "weight": weight,
-            "group": group,
-            "time": time,
-            **kind_options(),
-        }
-        options = "".join(
-            f" --{option} {shlex.quote(value)}"
-            for option, value in given.items()
-            if value is not None
-        )
-        spec = shlex.quote(_map_text(board))
-        console.print(
-            f"Next: mercer fit {shlex.quote(str(data))}{options} --map {spec} --seed {seed} -o "
-            "model.mercer"
-        )
+        then = _next_command(data and Path(data.name), options, board, seed)
+        _write_report(report, board, data, name, then, console)
+    console.print(f"Next: {_next_command(data, options, board, seed)}")
+
+
+def _next_command(data: Path | None, options: dict[str, str], board: Leaderboard, seed: int) -> str:
+    """Return the command that fits the winner to all rows; without data, a comparison of a file."""
+    if data is None:
+        return "mercer compare data.csv --target COLUMN --report report.html"
+    given = [f"--{option} {shlex.quote(value)}" for option, value in options.items()]
+    words = ["mercer fit", shlex.quote(str(data)), *given, "--map", shlex.quote(_map_text(board))]
+    return " ".join([*words, f"--seed {seed} -o model.mercer"])
 
 
 def _map_text(board: Leaderboard) -> str:
@@ -162,19 +161,16 @@ def _map_text(board: Leaderboard) -> str:
 def _write_report(
     report: Path,
     board: Leaderboard,
-    X: Any,
-    y: Any,
     data: Path | None,
     name: str,
+    next_command: str,
     console: Console,
 ) -> None:
-    """Write the report; errors in it are measured on a sample of the rows."""
-    from mercer.model_selection.sample import draw
-    from mercer.report.data import ROWS
+    """Write the report; what it measures is measured on the sample of the search."""
     from mercer.report.report import write_report
 
-    seed = int(board.settings["random_state"])
-    sample = draw(X, y, numeric=board.numeric, limit=32 * board.columns * ROWS, seed=seed)
+    assert board.search is not None
+    sample = board.search.sample
     write_report(
         board,
         report,
@@ -182,6 +178,7 @@ def _write_report(
         y=sample.y,
         names=sample.names,
         command=_command_line(data),
+        next_command=next_command,
         title=f"{name}: which kernel?",
     )
     console.print(f"Wrote the report to {report}.")

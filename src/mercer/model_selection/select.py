@@ -116,6 +116,8 @@ class Leaderboard:
         boosting and guessing, with 95% intervals.
     unfinished : tuple of str
         Models that led in the last round they were in, and that the time was not enough for.
+    skipped : dict of tuples of str
+        All models that the time was not enough for, by stage: "round 1", "the final".
     search : SuccessiveHalving or None
         The search, with its sample, for ``resume``.
     """
@@ -136,6 +138,7 @@ class Leaderboard:
     corrected_score: float | None = None
     comparisons: tuple[Comparison, ...] = ()
     unfinished: tuple[str, ...] = ()
+    skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
     search: SuccessiveHalving | None = field(default=None, repr=False)
 
     @property
@@ -361,6 +364,7 @@ def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Le
         corrected_score=verdict.corrected_score,
         comparisons=verdict.comparisons,
         unfinished=verdict.unfinished,
+        skipped={stage: tuple(names) for stage, names in search.skipped.items()},
         search=search,
     )
 
