@@ -28,8 +28,6 @@ from mercer.cli._task import Task, infer_task
 if TYPE_CHECKING:
     from mercer.model_selection.select import Entry, Leaderboard
 
-_MOST_OTHERS = 12  # models in the table beside the finalists
-
 
 def _require_html(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
     """Refuse a report whose name may be that of data, which it would replace."""
@@ -242,9 +240,9 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
         "model", f">{measure.label}", ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s"
     )
     finalists = sum(entry.finalist for entry in board.entries)
-    for i, entry in enumerate(board.entries):
-        if i < finalists + _MOST_OTHERS:
-            table.add_row(*format_entry(entry, measure)[:-1])
+    for i, entry in enumerate(board.shown(), 1):
+        table.add_row(*format_entry(entry, measure)[:-1], end_section=i == finalists)
+    for entry in board.entries:
         console.event("entry", **_entry_fields(entry))
     console.table(table)
     console.print(_describe_scores(board, finalists))
@@ -283,8 +281,9 @@ def _describe_scores(board: Leaderboard, finalists: int) -> str:
     """Return sentences about the rows on which the models of the table were scored."""
     others = len(board.entries) - finalists
     sentences = []
-    if others > _MOST_OTHERS:
-        sentences.append(f"{others - _MOST_OTHERS} more are listed with --json.")
+    if len(board.entries) > len(board.shown()):
+        more = len(board.entries) - len(board.shown())
+        sentences.append(f"{more} more are listed with --json.")
     if finalists:
         first = f"First {finalists}" if finalists > 1 else "First"
         rows = _count(board.settings["final"], "row")

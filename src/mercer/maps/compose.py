@@ -458,6 +458,9 @@ class CompositionTransform(TileTransform):
     parts: tuple[TileTransform, ...]
     checks: tuple[InputCheck, ...]  # of all parts but the first
 
+    def __repr__(self) -> str:
+        return f"CompositionTransform({', '.join(map(repr, self.parts))})"
+
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         for part, check in zip(self.parts[:-1], self.checks, strict=True):
             block, dense = part(tile), part.dense(is_csr(tile))

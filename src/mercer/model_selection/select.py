@@ -24,6 +24,7 @@ from mercer.rng import seed_from
 from mercer.validation.parameters import parse_memory, validate_option, validate_positive
 
 _COLUMNS = ("Gram err", "features", "B/row", "fit s", "pred s")
+OTHERS = 12  # models beside the finalists in a table
 _SIZED_ROWS = 256  # rows whose features are measured in bytes
 
 
@@ -77,6 +78,12 @@ class Entry:
     bytes_per_row: float
     fit_seconds: float
     predict_seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"Entry({self.name!r}, score={self.score:.4g} +- {self.spread:.2g}, rows={self.rows}, "
+            f"features={self.features}, fit_seconds={self.fit_seconds:.3g})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +193,7 @@ class Leaderboard:
             " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
             for line in lines
         ]
-        return "\n".join([*table, self.summary, *([self.stopped] if self.stopped else [])])
+        return "\n".join([*table, *self._sentences()])
 
     def __repr__(self) -> str:
         measure = self.measure
@@ -198,12 +205,23 @@ class Leaderboard:
 
     def _repr_html_(self) -> str:
         header, *rows = self._cells()
-        return format_table(header, rows, " ".join(filter(None, (self.summary, self.stopped))))
+        return format_table(header, rows, " ".join(self._sentences()))
+
+    def shown(self) -> tuple[Entry, ...]:
+        """Return the entries that are printed: the finalists and the best of the others."""
+        finalists = sum(entry.finalist for entry in self.entries)
+        return self.entries[: finalists + OTHERS]
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Return the header and the rows of the table."""
         header = ("model", self.measure.label, "+-", "rows", *_COLUMNS)
-        return [header, *(format_entry(entry, self.measure) for entry in self.entries)]
+        return [header, *(format_entry(entry, self.measure) for entry in self.shown())]
+
+    def _sentences(self) -> list[str]:
+        """Return the sentences below the table."""
+        more = len(self.entries) - len(self.shown())
+        left_out = f"{more} more models are in entries." if more else None
+        return [text for text in (left_out, self.summary, self.stopped) if text]
 
 
 def format_entry(entry: Entry, scoring: Scoring) -> tuple[str, ...]:

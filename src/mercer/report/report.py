@@ -17,7 +17,7 @@ from mercer import system
 from mercer.evaluation.certificate import format_percent
 from mercer.kernels.additive import Additive
 from mercer.model_selection.models import CONSTANT
-from mercer.model_selection.select import Entry, Leaderboard, format_entry
+from mercer.model_selection.select import OTHERS, Entry, Leaderboard, format_entry
 from mercer.parallel.tile_size import format_bytes
 from mercer.persistence.atomic_write import open_atomic
 from mercer.report import figures
@@ -38,7 +38,6 @@ from mercer.report.predictions import SHOWN_CLASSES, measure_confusion, measure_
 from mercer.validation.rows import validate_rows
 
 LEAST_ROWS = 8
-OTHERS = 12  # models beside the finalists in the table that is not folded
 _CURVES = 4  # panels in the figure of errors
 _COLUMNS = ("±", "rows", "Gram error", "features", "bytes/row", "fit s", "predict s")
 _GRAM_ERROR = 4  # index in format_entry; models of earlier rounds have none
