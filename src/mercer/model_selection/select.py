@@ -13,6 +13,8 @@ from mercer import system
 from mercer._html import format_table
 from mercer.kernels import Kernel
 from mercer.linear_model.base import make_map
+from mercer.linear_model.classifier import KernelClassifier
+from mercer.linear_model.regressor import KernelRegressor
 from mercer.maps.tabular import Tabular
 from mercer.model_selection.halving import Clock, Result, SuccessiveHalving, kernel_of
 from mercer.model_selection.models import CONSTANT, ExactCandidate
@@ -174,12 +176,12 @@ class Leaderboard:
         return _make_leaderboard(search, {**self.settings, "max_seconds": total})
 
     @property
-    def best_(self) -> Any:
+    def best_(self) -> KernelClassifier | KernelRegressor:
         """Model of the winner, not fitted: a KernelClassifier or KernelRegressor.
 
         For a table its map begins with the encoding of the columns.
         """
-        model = clone(self.winner.model)
+        model: KernelClassifier | KernelRegressor = clone(self.winner.model)
         if self.encoder is None:
             return model
         given = make_map("select", model.feature_map, None, None, scale=model.scale)

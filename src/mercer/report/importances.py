@@ -119,7 +119,7 @@ def _permute(
             losses = np.zeros(len(y))
             for order in orders:
                 permuted = X.copy()
-                permuted[:, group] = X[np.ix_(order, group)]
+                permuted[:, group] = X[order][:, group]
                 losses += (before - score(permuted)) / times
             values.append(losses.mean())
             spreads.append(losses.std() / np.sqrt(len(y)))
