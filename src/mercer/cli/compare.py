@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,9 @@ from mercer.cli._task import Task, infer_task
 
 if TYPE_CHECKING:
     from mercer.model_selection.select import Entry, Leaderboard
+
+_NAME_WIDTH = 18  # of models in a narrow table, at least
+_LEFT_OUT = (6, 4, 5, 3)  # columns of a table that a narrow terminal lacks, the first one first
 
 
 def _require_html(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
@@ -140,7 +143,7 @@ def compare(
     if report is not None:
         then = _next_command(data and Path(data.name), options, board, seed)
         _write_report(report, board, data, name, then, console)
-    console.print(f"Next: {_next_command(data, options, board, seed)}")
+    console.print(f"Next: {_next_command(data, options, board, seed)}", wrap=False)
 
 
 def _next_command(data: Path | None, options: dict[str, str], board: Leaderboard, seed: int) -> str:
@@ -236,15 +239,19 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
     from mercer.model_selection.select import format_entry
 
     measure = board.measure
-    table = plain_table(
-        "model", f">{measure.label}", ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s"
-    )
+    header = ("model", measure.label, "+-", "rows", "Gram err", "features", "B/row", "fit s")
+    cells = [header, *(format_entry(entry, measure)[:-1] for entry in board.shown())]
+    columns = _fitting_columns(cells, rich_console().width)
+    table = plain_table(*(f">{header[i]}" if i else header[i] for i in columns))
     finalists = sum(entry.finalist for entry in board.entries)
-    for i, entry in enumerate(board.shown(), 1):
-        table.add_row(*format_entry(entry, measure)[:-1], end_section=i == finalists)
+    for number, row in enumerate(cells[1:], 1):
+        table.add_row(*(row[i] for i in columns), end_section=number == finalists)
     for entry in board.entries:
         console.event("entry", **_entry_fields(entry))
     console.table(table)
+    left_out = [name for i, name in enumerate(header) if i not in columns]
+    if left_out:
+        console.print(f"A wider terminal has {', '.join(left_out)} too.")
     console.print(_describe_scores(board, finalists))
     skipped = [
         name
@@ -275,6 +282,18 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
         comparisons=[vars(one) for one in board.comparisons],
         unfinished=list(board.unfinished),
     )
+
+
+def _fitting_columns(cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the columns of a table that leave room for the names of models, in their order."""
+    columns = list(range(len(cells[0])))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for i in _LEFT_OUT:
+        needed = sum(widths[j] + 2 for j in columns[1:])
+        if needed + min(widths[0], _NAME_WIDTH) + 3 <= width:
+            break
+        columns.remove(i)
+    return columns
 
 
 def _describe_scores(board: Leaderboard, finalists: int) -> str:
