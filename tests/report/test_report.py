@@ -367,6 +367,29 @@ def test_labels_overlap_no_other_label_and_no_point():
         assert not any(box.contains(*spot) for spot in spots)
 
 
+def test_a_label_without_a_line_is_nearest_to_its_own_point():
+    from matplotlib.figure import Figure
+
+    rng = np.random.default_rng(1)
+    with figures._style():
+        figure = Figure(figsize=(5.6, 4.2))
+        axes = figure.subplots()
+        # a cluster, in which a label beside one point is beside others too
+        points = [(float(x), float(y), 0.0) for x, y in 0.5 + 0.02 * rng.normal(size=(12, 2))]
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        place_labels(axes, points, [[str(i)] for i in range(12)], ["black"] * 12, range(12))
+        figure.draw_without_rendering()
+        spots = axes.transData.transform([(x, y) for x, y, _ in points])
+        led = {tuple(np.round(line.get_xydata()[0], 9)) for line in axes.lines}
+        assert len(axes.texts) > 4 and led
+        for text in axes.texts:
+            own = int(text.get_text())
+            box = text.get_window_extent()
+            gaps = np.hypot(*(spots - np.clip(spots, [box.x0, box.y0], [box.x1, box.y1])).T)
+            nearest = gaps[own] <= gaps.min()
+            assert nearest or tuple(np.round(points[own][:2], 9)) in led
+
+
 def test_names_in_figures_are_short_and_missing_glyphs_are_boxes():
     assert shorten("fourier") == "fourier"
     assert shorten("a" * 40, 10) == "a" * 9 + "…"
