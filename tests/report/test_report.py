@@ -172,7 +172,7 @@ def test_final_scores_rounds_differences_and_the_next_command_are_apart(plain):
     stages = found["Scores of rounds"].partition("Not finished")[2]
     assert "20 s were not enough" in stages and "never started" in stages
     differences = found["Differences to the best model"]
-    assert "fourier gamma=4 +0.40 [-0.30, +1.10] not decided" in differences
+    assert "fourier gamma=4 +0.40 [-0.30, +1.10] undecided" in differences
     assert "linear +7.00 [+5.00, +9.00] better" in differences
     assert "guessing +63.20 [+61.00, +65.40] better" in differences
     assert "120 others" in found["Confusion matrix"] and "Columns that matter" in found
@@ -388,6 +388,21 @@ def test_a_label_without_a_line_is_nearest_to_its_own_point():
             gaps = np.hypot(*(spots - np.clip(spots, [box.x0, box.y0], [box.x1, box.y1])).T)
             nearest = gaps[own] <= gaps.min()
             assert nearest or tuple(np.round(points[own][:2], 9)) in led
+
+
+def test_a_text_that_is_wider_than_the_figure_is_not_cut():
+    with figures._style():
+        figure, axes = figures._axes(2.0)
+        plain = figures._svg(figure, "plain").view_box
+        assert [float(x) for x in plain.split()] == pytest.approx([0, 0, 72 * 5.6, 72 * 2.0])
+        axes.set_xlabel("a long label " * 10)
+        axes.set_title("a title", y=1.5)
+        _, _, width, height = map(float, figures._svg(figure, "wide").view_box.split())
+        figure.draw_without_rendering()
+        for text in (axes.xaxis.label, axes.title):
+            box = text.get_window_extent()
+            assert box.width <= width and box.height <= height
+        assert width > 72 * 5.6 and height > 72 * 2.0
 
 
 def test_names_in_figures_are_short_and_missing_glyphs_are_boxes():

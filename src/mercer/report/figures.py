@@ -34,6 +34,7 @@ _MEMORY_ROWS = 16  # entries in the figure of memory
 _NUMBERED_CLASSES = 12  # most classes whose counts are in large type
 _LABEL_CHARACTERS = 52  # that fit below a confusion matrix
 _TITLE = 24  # characters of a line of the title of a panel
+_MARGIN = 0.03  # inches around the texts of a figure
 _POINTS = 400  # residuals that are drawn
 _STYLE = {
     "font.size": 11,
@@ -184,7 +185,7 @@ def _draw_errors(axes: Any, curve: ErrorCurve) -> dict[str, Any]:
 def heat_map(values: HeatMap, name: str) -> Svg:
     """Draw exact | approximate | difference; the scale of the difference is symmetric about 0."""
     with _style():
-        figure, panels = _axes(2.35, 1, 3)
+        figure, panels = _axes(2.6, 1, 3)
         low, high = float(values.exact.min()), float(values.exact.max())
         if low == high:  # constant: the middle of the scale
             low, high = low - 1, high + 1
@@ -492,9 +493,16 @@ def _format_decades(axis: Any, function: Callable[[float], str]) -> None:
 
 
 def _svg(figure: Any, name: str) -> Svg:
-    """Return the figure without prologue, metadata, width and height; ids get a prefix."""
+    """Return the figure without prologue, metadata, width and height; ids get a prefix.
+
+    A figure whose texts are wider or higher than it was planned is enlarged by them.
+    """
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()
+    frame = Bbox.union([figure.bbox_inches, figure.get_tightbbox().padded(_MARGIN)])
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches=frame)
     text = buffer.getvalue()
     text = text[text.index("<svg") :].strip()
     for unwanted in (

@@ -215,7 +215,7 @@ def _render(
             (
                 one.name,
                 *one.format(board.measure),
-                "not decided" if not one.certain else "better" if one.low > 0 else "worse",
+                "undecided" if not one.certain else "better" if one.low > 0 else "worse",
             )
             for one in board.comparisons
         ],
