@@ -91,7 +91,7 @@ def _find_position(
 ) -> tuple[float, float, bool] | None:
     """Return (left, bottom, whether a line leads to it) of the nearest free position of point i.
 
-    Without a line it is nearest to its own point; a line passes no other point.
+    Without a line it is nearest to its own point; with one no other point is beside it or on it.
     """
     own = spots[i]
     others = [spot for spot in spots if math.dist(spot, own) > _RADIUS]
@@ -114,7 +114,7 @@ def _find_position(
             if nearest > _CLEARER * math.dist(own, end) and distance <= _DISTANCES[1]:
                 return left, bottom, False
             passes = (_segment_distance(spot, own, end) for spot in others)
-            if distance > _DISTANCES[0] and all(gap > _RADIUS for gap in passes):
+            if nearest > _DISTANCES[1] and all(gap > _RADIUS for gap in passes):
                 return left, bottom, True
     return None
 
