@@ -188,12 +188,19 @@ def _show(
     if shown:
         console.print(f"\n{paper.title} ({paper.citation})")
     for experiment in shown:
-        _show_table(experiment, size, results, sets, console)
+        _show_table(experiment, size, results, sets, console, everything=everything)
 
 
 def _show_table(
-    experiment: Experiment, size: str, results: Results, sets: Sets, console: Console
+    experiment: Experiment,
+    size: str,
+    results: Results,
+    sets: Sets,
+    console: Console,
+    *,
+    everything: bool,
 ) -> None:
+    """Print a table; without everything, one line for a table that has no published number."""
     from experiments.page import format_row
     from experiments.running import why_absent
     from experiments.verdicts import MISSES, table
@@ -215,6 +222,10 @@ def _show_table(
             verdict=row.verdict,
             reason=row.reason,
         )
+    if not everything and all(row.published is None for row in rows):
+        numbers = sum(row.ours is not None for row in rows)
+        console.print(f"{numbers} numbers, none of them published: see --page, --json or --show.")
+        return
     console.table(shown)
     for row in rows:
         if row.verdict == MISSES:

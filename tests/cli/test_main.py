@@ -162,7 +162,7 @@ def test_compare_scores_by_what_is_asked_for_and_by_the_weights(
     assert not winner["name"].startswith("guessing") and summary["unfinished"] == []
     output = run(f"{line} --drop w --report page.html")
     assert re.search(rf"^ *model +{label} ", output, flags=re.MULTILINE)
-    assert f"{label} on held-out rows" in Path("page.html").read_text()
+    assert f'<th scope="col">{label}</th>' in Path("page.html").read_text()
     assert " --weight w " in run(f"{line} --weight w")
 
 

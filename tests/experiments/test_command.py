@@ -39,6 +39,20 @@ def test_a_run_shows_published_ours_difference_and_verdict(toy):
     assert "absent: nobody has the" in said
     assert "low, n = 1: off by -10.00, and 1 is allowed. Half the rows." in said
     assert "Quick: a few rows, one draw," in said
+    assert "numbers, none of them published: see --page, --json or --show." in said
+
+
+@pytest.mark.full
+def test_without_data_the_five_papers_say_so_in_one_line_and_print_no_screens(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MERCER_DATA", raising=False)
+    said = call("run")
+    assert said.exit_code == 0
+    notes = [line for line in said.stderr.splitlines() if "data" in line]
+    assert len(notes) == 1 and "need data that are not here" in notes[0]
+    assert len(said.stdout.splitlines()) < 80
 
 
 def test_nothing_is_run_where_results_are_shown_only(toy):

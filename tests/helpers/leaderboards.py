@@ -23,6 +23,7 @@ from mercer import (
     write_report,
 )
 from mercer.model_selection.select import Entry, Leaderboard
+from mercer.model_selection.summary import Comparison
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -47,8 +48,9 @@ def rows(n: int = 240, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 def board(
     *, numeric: bool = False, names: dict[str, str] | None = None, **changes: Any
 ) -> Leaderboard:
-    """Ten entries: maps, linear, an exact kernel and trees; the best map has won. names: other
-    names for some entries.
+    """Twelve entries: maps, linear, an exact kernel, trees and guessing; the best map has won.
+
+    names: other names for some entries.
     """
     model = KernelRegressor if numeric else KernelClassifier
     maps = [
@@ -153,6 +155,7 @@ def board(
             0.004,
             0.001,
         ),
+        Entry("guessing", "outside", None, None, 0.34, 0.01, 800, 0, True, None, 0, 0.0, 0.0, 0.0),
     ]
     entries.sort(key=lambda one: -one.score)
     renamed = tuple(
@@ -168,6 +171,17 @@ def board(
         "seconds": 12.5,
         "winner": next(one for one in renamed if one.kind == "map"),
         "stopped": None,
+        "comparisons": (
+            Comparison("fourier gamma=4", 0.004, -0.003, 0.011),
+            Comparison("linear", 0.07, 0.05, 0.09),
+            Comparison("gradient boosting", 0.028, 0.011, 0.045),
+            Comparison("guessing", 0.632, 0.61, 0.654),
+        ),
+        "unfinished": ("chi2-series",),
+        "skipped": {
+            "round 2": ("nystroem", "never started"),
+            "the final": ("chi2-series", "fourier gamma=4 x256"),
+        },
         "refused": {"sign-cauchy": "Its exact kernel is laborious."},
         "settings": {
             "max_seconds": 20.0,
@@ -187,6 +201,7 @@ def written(path: Path, **more: Any) -> str:
         "X": X,
         "y": y,
         "command": "mercer compare data.csv --target y",
+        "next_command": "mercer fit data.csv --target y --map exp-chi2",
         "title": "data.csv",
         **more,
     }
@@ -210,6 +225,8 @@ def hostile_report() -> str:
         stopped=HOSTILE[0],
         refused={HOSTILE[2]: HOSTILE[7], **dict.fromkeys(HOSTILE[3:6], HOSTILE[3])},
         notes=tuple(HOSTILE),
+        comparisons=tuple(Comparison(name, 0.1, -0.1, 0.3) for name in HOSTILE[:5]),
+        skipped={HOSTILE[0]: tuple(HOSTILE)},
         settings={HOSTILE[0]: HOSTILE, "random_state": 3},
     )
     with TemporaryDirectory() as folder:
@@ -219,5 +236,6 @@ def hostile_report() -> str:
             y=np.array(HOSTILE, dtype=object)[rows()[1]],
             names=(HOSTILE * 2)[:12],
             command=" ".join(["mercer compare", *HOSTILE]),
+            next_command=" ".join(["mercer fit", *HOSTILE]),
             title=HOSTILE[2],
         )

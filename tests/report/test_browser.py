@@ -44,10 +44,10 @@ def test_no_error_no_dialog_and_every_figure_is_visible_inside_the_page(
         _ = browser.switch_to.alert.text
     assert not overflows(browser)
     figures = browser.find_elements(By.CSS_SELECTOR, "figure > svg")
-    assert len(figures) == 6
+    assert len(figures) == 9
     for figure in figures:
         box = figure.rect
-        assert figure.is_displayed() and box["width"] > 300 and box["height"] > 100
+        assert figure.is_displayed() and box["width"] > 300 and box["height"] > 70
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
         assert figure.get_attribute("aria-label")
     assert browser.execute_script("return document.scripts.length") == 0
@@ -80,12 +80,30 @@ def test_hostile_names_are_text_only(browser, pages):
     )
 
 
-def test_a_wide_table_scrolls_horizontally(browser, pages):
-    open_page(browser, pages / "plain.html", 390)
-    inside, outside = browser.execute_script(
-        "const one = document.querySelector('.scroll'); return [one.scrollWidth, one.clientWidth]"
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_table_is_cut_and_every_cell_has_the_name_of_its_column(width, browser, pages):
+    open_page(browser, pages / "plain.html", width)
+    tables = browser.execute_script(
+        "return [...document.querySelectorAll('.scroll')].map(one => "
+        "[one.scrollWidth, one.clientWidth])"
     )
-    assert inside > outside <= 390
+    assert len(tables) >= 3 and all(inside <= outside for inside, outside in tables)
+    heads, labels = browser.execute_script(
+        "const table = document.querySelector('table.models');"
+        "const cell = table.querySelector('tbody td[data-label]');"
+        "return [getComputedStyle(table.querySelector('thead')).display,"
+        " getComputedStyle(cell, '::before').content]"
+    )
+    assert (heads == "none", labels != "none") == ((True, True) if width == 390 else (False, False))
+
+
+def test_the_next_command_is_selected_as_a_whole(browser, pages):
+    open_page(browser, pages / "plain.html", 390)
+    style, text = browser.execute_script(
+        "const one = document.querySelector('pre'); return "
+        "[getComputedStyle(one).userSelect, one.textContent]"
+    )
+    assert style == "all" and text == "mercer fit data.csv --target y --map exp-chi2"
 
 
 def test_the_policy_blocks_an_injected_script(browser, pages, tmp_path):

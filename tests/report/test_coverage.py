@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelClassifier, KernelRegressor, RandomFourier
+from mercer.report.best_model import fit_best
 from mercer.report.coverage import LEVELS, SHOWN, measure_coverage
 from mercer.report.data import SampleSplit
 
@@ -22,7 +23,7 @@ def test_intervals_are_those_of_the_model_on_the_other_half_of_the_rows():
     X, y = numbers()
     sample = SampleSplit.of(X, y)
     phi = RandomFourier(64, gamma=0.5, random_state=0)
-    found = measure_coverage("fourier", KernelRegressor(phi, random_state=0), sample, 0)
+    found = measure_coverage(fit_best("fourier", KernelRegressor(phi, random_state=0), sample, 0))
     fitted = KernelRegressor(phi, random_state=0).fit(X[::2], y[::2])
     for level, covered, width in zip(LEVELS, found.covered, found.sizes, strict=True):
         low, high = fitted.predict_interval(X[1::2], level).T
@@ -44,7 +45,7 @@ def test_sets_and_probabilities_are_those_of_the_model_behind_the_steps_of_a_pip
     y = (y > 0).astype(int)
     sample = SampleSplit.of(X, y)
     last = KernelClassifier(RandomFourier(64, gamma=0.5, random_state=0), random_state=0)
-    found = measure_coverage("fourier", make_pipeline(StandardScaler(), last), sample, 0)
+    found = measure_coverage(fit_best("fourier", make_pipeline(StandardScaler(), last), sample, 0))
     scaler = StandardScaler().fit(X[::2])
     fitted = last.fit(scaler.transform(X[::2]), y[::2])
     test = scaler.transform(X[1::2])
@@ -63,12 +64,13 @@ def test_sets_and_probabilities_are_those_of_the_model_behind_the_steps_of_a_pip
 def test_models_without_intervals_and_too_few_rows_have_no_coverage():
     X, y = numbers(40)
     phi = RandomFourier(16, gamma=0.5, random_state=0)
-    assert measure_coverage("few", KernelRegressor(phi), SampleSplit.of(X[:16], y[:16]), 0) is None
+    few = fit_best("few", KernelRegressor(phi), SampleSplit.of(X[:16], y[:16]), 0)
+    assert measure_coverage(few) is None
     sparse = KernelRegressor(phi, penalty="l1", alpha=0.1)
-    assert measure_coverage("l1", sparse, SampleSplit.of(X, y), 0) is None
-    assert measure_coverage("trees", StandardScaler(), SampleSplit.of(X, y), 0) is None
+    assert measure_coverage(fit_best("l1", sparse, SampleSplit.of(X, y), 0)) is None
+    assert fit_best("trees", StandardScaler(), SampleSplit.of(X, y), 0) is None
     one_class = SampleSplit.of(X, np.arange(40) % 2)
-    assert measure_coverage("one class", KernelClassifier(phi), one_class, 0) is None
+    assert fit_best("one class", KernelClassifier(phi), one_class, 0) is None
 
 
 def test_classes_of_the_other_half_alone_do_not_count():
@@ -76,4 +78,5 @@ def test_classes_of_the_other_half_alone_do_not_count():
     y = (y > 0).astype(int)
     y[1] = 2  # in the half that is measured
     phi = RandomFourier(32, gamma=0.5, random_state=0)
-    assert measure_coverage("fourier", KernelClassifier(phi), SampleSplit.of(X, y), 0).rows == 199
+    best = fit_best("fourier", KernelClassifier(phi), SampleSplit.of(X, y), 0)
+    assert measure_coverage(best).rows == 199

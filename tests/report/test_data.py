@@ -18,6 +18,7 @@ from mercer import (
     RandomFourier,
     RandomLaplace,
     Scaled,
+    SkewedFourier,
     kernels,
 )
 from mercer.evaluation.kernel_error import draw_pairs, measure
@@ -97,6 +98,14 @@ def test_exact_maps_of_a_composition_are_steps_before_its_last_map(sample):
     assert (
         gram_heat_map("gcws", KernelClassifier(hashed), sample, False, 0).kernel == "GMM(power=1.0)"
     )
+
+
+def test_scaled_columns_are_not_centered_in_front_of_a_map_of_numbers_of_at_least_0(sample):
+    model = KernelClassifier(Scaled() >> SkewedFourier(32, skew=0.5, random_state=0))
+    steps, last = split_model(model)
+    assert [step.center for step in steps] == [False] and isinstance(last, SkewedFourier)
+    assert measure_curve("skewed", model, sample, 0) is not None
+    assert gram_heat_map("skewed", model, sample, False, 0).error < 0.5
 
 
 def test_a_composition_whose_kernel_has_no_formula_has_neither_curve_nor_heat_map(sample):

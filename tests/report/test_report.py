@@ -101,7 +101,8 @@ def test_a_page_is_well_formed_and_has_no_script_no_handler_and_no_address(which
 def test_every_figure_is_xml_with_a_label_a_caption_and_unique_ids(which, request):
     text = request.getfixturevalue(which)
     found = svgs(text)
-    assert len(found) == 6  # scores, coverage, errors, two heat maps, memory
+    # differences, scores, importances, confusions, coverage, errors, two heat maps, memory
+    assert len(found) == 9
     seen: set[str] = set()
     for svg in found:
         tree = ElementTree.fromstring(svg)
@@ -116,7 +117,7 @@ def test_every_figure_is_xml_with_a_label_a_caption_and_unique_ids(which, reques
         seen |= here
         used = set(re.findall(r'(?:href="#|url\(#)([^")]*)', svg))
         assert used <= here
-    assert len(re.findall("<figcaption>.+?</figcaption>", text, flags=re.DOTALL)) == 6
+    assert len(re.findall("<figcaption>.+?</figcaption>", text, flags=re.DOTALL)) == 9
 
 
 def test_the_policy_precedes_style_and_link_and_allows_no_script(plain):
@@ -150,6 +151,40 @@ def test_it_has_the_summary_every_entry_the_command_and_the_settings(plain):
     assert "NaN" not in text and "nan%" not in text
 
 
+def sections(text: str) -> dict[str, str]:
+    """Text of each section, by its heading."""
+    found = re.findall(r"<section>\s*<h2>(.*?)</h2>(.*?)</section>", text, flags=re.DOTALL)
+    return {name: " ".join(" ".join(Page(f"<p>{body}</p>").words).split()) for name, body in found}
+
+
+def test_final_scores_rounds_differences_and_the_next_command_are_apart(plain):
+    found = sections(plain)
+    names = list(found)
+    assert names.index("Next") < names.index("Final scores") < names.index("Scores of rounds")
+    assert found["Next"].startswith("mercer fit data.csv --target y --map exp-chi2")
+    final, rounds = found["Final scores"], found["Scores of rounds"].partition("Models that")[0]
+    for entry in board().entries:
+        assert (entry.name in final) == entry.finalist
+        assert (entry.name in rounds) != entry.finalist
+    assert "guessing 34.00%" in final
+    assert "chi2-series led, not finished" in rounds and "nystroem not finished" in rounds
+    assert "anchors not finished" not in rounds and rounds.count("not finished") == 2
+    stages = found["Scores of rounds"].partition("Not finished")[2]
+    assert "20 s were not enough" in stages and "never started" in stages
+    differences = found["Differences to the best model"]
+    assert "fourier gamma=4 +0.40 [-0.30, +1.10] undecided" in differences
+    assert "linear +7.00 [+5.00, +9.00] better" in differences
+    assert "guessing +63.20 [+61.00, +65.40] better" in differences
+    assert "120 others" in found["Confusion matrix"] and "Columns that matter" in found
+
+
+def test_ticks_and_percentages_have_no_exponent_up_to_a_million():
+    for value, text in [(99.7, "100"), (99.4, "99"), (1234.5, "1,234"), (0.0123, "0.012")]:
+        assert figures._format_number(value) == text
+    for value, text in [(0.9999, "100%"), (0.123456, "12.3%"), (10.0, "1,000%"), (1e-4, "0.01%")]:
+        assert figures._percent(value) == text
+
+
 def test_it_names_no_machine_and_no_folder(plain):
     import getpass
     import platform
@@ -164,7 +199,8 @@ def test_hostile_names_are_shown_as_text(hostile):
     for words in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[5], HOSTILE[7]):
         assert words in text
     assert HOSTILE[0] not in hostile
-    assert HOSTILE[3] not in text.partition("Settings")[0] and "x" * 60 + "…" in text
+    shown = text.partition("Final scores")[2].partition("Settings")[0]  # all but the commands
+    assert HOSTILE[3] not in shown and "x" * 60 + "…" in shown
     assert not re.search("[\x00-\x08\x0e-\x1f]", hostile)
 
 
@@ -227,8 +263,9 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
     )
     few = board(numeric=True, entries=entries, winner=entries[0])
     text = written(tmp_path / "numbers.html", board=few, X=csr_array(X), y=y + 0.5)
-    assert "R²" in text and "sorted by target" in text and len(svgs(text)) == 6
+    assert "R²" in text and "sorted by target" in text and len(svgs(text)) == 9
     assert "predict_interval" in text and "mean width" in text
+    assert "<h2>Residuals</h2>" in text and "Confusion matrix" not in text
     linear = next(one for one in board().entries if one.kind == "linear")
     alone = board(
         entries=(linear,),
@@ -236,9 +273,13 @@ def test_numbers_and_sparse_rows_and_a_leaderboard_of_linear_alone(tmp_path):
         summary="Linear is enough.",
         refused={},
         stopped="Time was up.",
+        comparisons=(),
+        skipped={},
     )
     text = written(tmp_path / "linear.html", board=alone)
-    assert len(svgs(text)) == 3 and "Time was up." in text
+    # scores, importances, confusions, coverage, memory
+    assert len(svgs(text)) == 5 and "Time was up." in text
+    assert "Scores of rounds" not in text and "Differences" not in text
     Page(text)
 
 
@@ -266,8 +307,11 @@ def test_models_after_the_finalists_and_the_best_others_are_in_a_details_element
             f"<bdi>model {i:02}</bdi>" in folded
         ) == (i not in shown)
     assert "<bdi>linear</bdi>" in first and "The other 14 models" in folded
-    assert "cross-validation on rows that no round has used." in " ".join(text.split())
-    assert first.count('<tr class="best">') == 1 and first.count('<tr class="unfinished">') == 12
+    final, _, rounds = first.partition("<h2>Scores of rounds</h2>")
+    assert all(f"<bdi>model {i:02}</bdi>" in final for i in range(3))
+    assert all(f"<bdi>model {i:02}</bdi>" in rounds for i in shown[3:])
+    assert not any(f'<td class="text"><bdi>model {i:02}</bdi>' in final for i in shown[3:])
+    assert first.count('<tr class="best">') == rounds.count('<tr class="best">') == 1
     Page(text)
 
 
@@ -321,6 +365,44 @@ def test_labels_overlap_no_other_label_and_no_point():
             box.shrunk(0.98, 0.98).overlaps(other.shrunk(0.98, 0.98)) for other in boxes[:i]
         )
         assert not any(box.contains(*spot) for spot in spots)
+
+
+def test_a_label_without_a_line_is_nearest_to_its_own_point():
+    from matplotlib.figure import Figure
+
+    rng = np.random.default_rng(1)
+    with figures._style():
+        figure = Figure(figsize=(5.6, 4.2))
+        axes = figure.subplots()
+        # a cluster, in which a label beside one point is beside others too
+        points = [(float(x), float(y), 0.0) for x, y in 0.5 + 0.02 * rng.normal(size=(12, 2))]
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        place_labels(axes, points, [[str(i)] for i in range(12)], ["black"] * 12, range(12))
+        figure.draw_without_rendering()
+        spots = axes.transData.transform([(x, y) for x, y, _ in points])
+        led = {tuple(np.round(line.get_xydata()[0], 9)) for line in axes.lines}
+        assert len(axes.texts) > 4 and led
+        for text in axes.texts:
+            own = int(text.get_text())
+            box = text.get_window_extent()
+            gaps = np.hypot(*(spots - np.clip(spots, [box.x0, box.y0], [box.x1, box.y1])).T)
+            nearest = gaps[own] <= gaps.min()
+            assert nearest or tuple(np.round(points[own][:2], 9)) in led
+
+
+def test_a_text_that_is_wider_than_the_figure_is_not_cut():
+    with figures._style():
+        figure, axes = figures._axes(2.0)
+        plain = figures._svg(figure, "plain").view_box
+        assert [float(x) for x in plain.split()] == pytest.approx([0, 0, 72 * 5.6, 72 * 2.0])
+        axes.set_xlabel("a long label " * 10)
+        axes.set_title("a title", y=1.5)
+        _, _, width, height = map(float, figures._svg(figure, "wide").view_box.split())
+        figure.draw_without_rendering()
+        for text in (axes.xaxis.label, axes.title):
+            box = text.get_window_extent()
+            assert box.width <= width and box.height <= height
+        assert width > 72 * 5.6 and height > 72 * 2.0
 
 
 def test_names_in_figures_are_short_and_missing_glyphs_are_boxes():

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Any
 
 import click
@@ -26,17 +29,21 @@ class Console:
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
 
-    def print(self, text: str) -> None:
-        """Print text; nothing with --json."""
+    def print(self, text: str, *, wrap: bool = True) -> None:
+        """Print text; nothing with --json.
+
+        Lines are wrapped at words on a terminal, unless they are commands to be copied.
+        """
         if not self.as_json:
-            click.echo(text)
+            click.echo(wrap_lines(text) if wrap and sys.stdout.isatty() else text)
 
     def note(self, text: str) -> None:
         """Print a note to standard error, or a note event with --json."""
         if self.as_json:
             self.event("note", text=text)
         else:
-            click.echo(f"Note: {text}", err=True)
+            text = f"Note: {text}"
+            click.echo(wrap_lines(text) if sys.stderr.isatty() else text, err=True)
 
     def event(self, kind: str, /, **fields: Any) -> None:
         """Print a JSON object on one line; nothing without --json."""
@@ -71,6 +78,24 @@ class Console:
                 yield _ProgressBar(bars, description)
         else:
             yield None
+
+
+def wrap_lines(text: str, width: int | None = None) -> str:
+    """Wrap lines at words; what follows a label in front of two spaces stays in its column."""
+    width = shutil.get_terminal_size().columns if width is None else width
+    lines = []
+    for line in text.split("\n"):
+        label = re.match(r" {2,}\S.{0,24}? {2,}(?=\S)| *", line)
+        indent = " " * (len(label[0]) if label else 0)
+        wrapper = TextWrapper(
+            width,
+            subsequent_indent=indent if len(indent) < width // 2 else "",
+            replace_whitespace=False,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines += wrapper.wrap(line) if len(line) > width else [line]
+    return "\n".join(lines)
 
 
 class _TextOutput(io.TextIOWrapper):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,8 @@ from mercer.cli._task import Task, infer_task
 if TYPE_CHECKING:
     from mercer.model_selection.select import Entry, Leaderboard
 
-_MOST_OTHERS = 12  # models in the table beside the finalists
+_NAME_WIDTH = 18  # of models in a narrow table, at least
+_LEFT_OUT = (6, 4, 5, 3)  # columns of a table that a narrow terminal lacks, the first one first
 
 
 def _require_html(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
@@ -105,7 +106,6 @@ def compare(
         "scoring": scoring,
         "kernels": "auto" if kernels is None else [name.strip() for name in kernels.split(",")],
     }
-    stream: Any = None
     if data is None:
         if target is not None:
             raise click.UsageError("--target is for DATA: mercer compare DATA --target COLUMN.")
@@ -129,30 +129,30 @@ def compare(
     width = _count(board.columns, "column" if board.encoder is None else "encoded column")
     console.print(f"{name}: {rows}, {width}; {board.seconds:.0f} s")
     print_leaderboard(board, console)
+    given = {
+        "target": target,
+        "columns": columns,
+        "drop": drop,
+        "task": task,
+        "weight": weight,
+        "group": group,
+        "time": time,
+        **kind_options(),
+    }
+    options = {option: value for option, value in given.items() if value is not None}
     if report is not None:
-        rows, targets = (X, y) if data is None else (stream, None)
-        _write_report(report, board, rows, targets, data, name, console)
-    if data is not None:
-        given = {
-            "target": target,
-            "columns": columns,
-            "drop": drop,
-            "task": task,
-            "weight": weight,
-            "group": group,
-            "time": time,
-            **kind_options(),
-        }
-        options = "".join(
-            f" --{option} {shlex.quote(value)}"
-            for option, value in given.items()
-            if value is not None
-        )
-        spec = shlex.quote(_map_text(board))
-        console.print(
-            f"Next: mercer fit {shlex.quote(str(data))}{options} --map {spec} --seed {seed} -o "
-            "model.mercer"
-        )
+        then = _next_command(data and Path(data.name), options, board, seed)
+        _write_report(report, board, data, name, then, console)
+    console.print(f"Next: {_next_command(data, options, board, seed)}", wrap=False)
+
+
+def _next_command(data: Path | None, options: dict[str, str], board: Leaderboard, seed: int) -> str:
+    """Return the command that fits the winner to all rows; without data, a comparison of a file."""
+    if data is None:
+        return "mercer compare data.csv --target COLUMN --report report.html"
+    given = [f"--{option} {shlex.quote(value)}" for option, value in options.items()]
+    words = ["mercer fit", shlex.quote(str(data)), *given, "--map", shlex.quote(_map_text(board))]
+    return " ".join([*words, f"--seed {seed} -o model.mercer"])
 
 
 def _map_text(board: Leaderboard) -> str:
@@ -162,19 +162,16 @@ def _map_text(board: Leaderboard) -> str:
 def _write_report(
     report: Path,
     board: Leaderboard,
-    X: Any,
-    y: Any,
     data: Path | None,
     name: str,
+    next_command: str,
     console: Console,
 ) -> None:
-    """Write the report; errors in it are measured on a sample of the rows."""
-    from mercer.model_selection.sample import draw
-    from mercer.report.data import ROWS
+    """Write the report; what it measures is measured on the sample of the search."""
     from mercer.report.report import write_report
 
-    seed = int(board.settings["random_state"])
-    sample = draw(X, y, numeric=board.numeric, limit=32 * board.columns * ROWS, seed=seed)
+    assert board.search is not None
+    sample = board.search.sample
     write_report(
         board,
         report,
@@ -182,6 +179,7 @@ def _write_report(
         y=sample.y,
         names=sample.names,
         command=_command_line(data),
+        next_command=next_command,
         title=f"{name}: which kernel?",
     )
     console.print(f"Wrote the report to {report}.")
@@ -241,15 +239,19 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
     from mercer.model_selection.select import format_entry
 
     measure = board.measure
-    table = plain_table(
-        "model", f">{measure.label}", ">+-", ">rows", ">Gram err", ">features", ">B/row", ">fit s"
-    )
+    header = ("model", measure.label, "+-", "rows", "Gram err", "features", "B/row", "fit s")
+    cells = [header, *(format_entry(entry, measure)[:-1] for entry in board.shown())]
+    columns = _fitting_columns(cells, rich_console().width)
+    table = plain_table(*(f">{header[i]}" if i else header[i] for i in columns))
     finalists = sum(entry.finalist for entry in board.entries)
-    for i, entry in enumerate(board.entries):
-        if i < finalists + _MOST_OTHERS:
-            table.add_row(*format_entry(entry, measure)[:-1])
+    for number, row in enumerate(cells[1:], 1):
+        table.add_row(*(row[i] for i in columns), end_section=number == finalists)
+    for entry in board.entries:
         console.event("entry", **_entry_fields(entry))
     console.table(table)
+    left_out = [name for i, name in enumerate(header) if i not in columns]
+    if left_out:
+        console.print(f"A wider terminal has {', '.join(left_out)} too.")
     console.print(_describe_scores(board, finalists))
     skipped = [
         name
@@ -282,12 +284,25 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
     )
 
 
+def _fitting_columns(cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the columns of a table that leave room for the names of models, in their order."""
+    columns = list(range(len(cells[0])))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for i in _LEFT_OUT:
+        needed = sum(widths[j] + 2 for j in columns[1:])
+        if needed + min(widths[0], _NAME_WIDTH) + 3 <= width:
+            break
+        columns.remove(i)
+    return columns
+
+
 def _describe_scores(board: Leaderboard, finalists: int) -> str:
     """Return sentences about the rows on which the models of the table were scored."""
     others = len(board.entries) - finalists
     sentences = []
-    if others > _MOST_OTHERS:
-        sentences.append(f"{others - _MOST_OTHERS} more are listed with --json.")
+    if len(board.entries) > len(board.shown()):
+        more = len(board.entries) - len(board.shown())
+        sentences.append(f"{more} more are listed with --json.")
     if finalists:
         first = f"First {finalists}" if finalists > 1 else "First"
         rows = _count(board.settings["final"], "row")

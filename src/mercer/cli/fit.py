@@ -187,7 +187,7 @@ def fit(
     if columns is None and target is not None and is_matrix:
         columns = _column_ranges(stream.columns or ())
     selected = "" if columns is None else f" --columns {shlex.quote(columns)}"
-    console.print(f"Next: mercer predict {arguments}{selected} -o predictions.parquet")
+    console.print(f"Next: mercer predict {arguments}{selected} -o predictions.parquet", wrap=False)
 
 
 def _select_map(stream: Any, task: Task, console: Console, **limits: Any) -> Any:

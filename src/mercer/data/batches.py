@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.data import Chunk, Stream
 from mercer.data.row_keys import row_keys
@@ -33,6 +34,8 @@ class Batch:
     weight: Array | None = None
     start: int = 0
     keys: Array | None = None
+
+    __repr__ = short_repr
 
     def add_to(self, statistic: Any) -> None:
         """Add the batch to a statistic, on the host and with the keys of its rows as it needs."""

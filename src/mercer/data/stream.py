@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.data.row_keys import row_keys, time_keys
 from mercer.data.table_schema import TableSchema
@@ -38,6 +39,8 @@ class Chunk:
     weight: Array | None = None
     start: int = 0
     keys: Array | None = None
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

@@ -233,6 +233,9 @@ class Timings:
     factor: float
     sweeps: Line = Line(0.0, 0.0)
 
+    def __repr__(self) -> str:
+        return f"Timings(sample={self.sample}, start={self.start:.3g})"
+
 
 def measure_timings(
     fitted: Map, reference: MapSize, rows: Any, shape: DataShape, *, read: float, outputs: int

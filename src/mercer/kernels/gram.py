@@ -66,7 +66,7 @@ class _Fast:
 
 def gram(
     kernel: Kernel, X: Any, Z: Any = None, *, n_jobs: int | None = None, device: str | None = None
-) -> Any:
+) -> Array:
     """K[i, j] = k(X[i], Z[j]), exact, with a few tiles of working memory.
 
     Parameters

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -253,7 +253,7 @@ class KernelModel(BaseEstimator):
         return found
 
     @property
-    def intercept_(self) -> Any:
+    def intercept_(self) -> float | Array:
         """Intercept of each output; a number for a single output."""
         intercept = self._fitted_predictor().intercept
         return intercept if self._is_2d else float(intercept[0])
@@ -325,6 +325,12 @@ class KernelModel(BaseEstimator):
         widths = widths_of(self.feature_map_)
         columns = spans(tuple(widths.values()))
         return [name for name, part in zip(widths, columns, strict=True) if not coef[part].any()]
+
+    @overload
+    def predict(self, X: Any, out: None = None) -> Array: ...
+
+    @overload
+    def predict(self, X: Any, out: Any) -> Any: ...
 
     def predict(self, X: Any, out: Any = None) -> Any:
         """Predict tile by tile: the features of all rows never exist at once.

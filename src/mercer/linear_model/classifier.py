@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -44,6 +44,8 @@ from mercer.stats.base import CombinedStatistics
 from mercer.stats.class_sums import ClassSums
 from mercer.stats.moments import Moments
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 _PROBABILISTIC = ("logistic", "log_loss")  # losses whose scores are logarithms of odds
 
 
@@ -56,9 +58,9 @@ class _available_if:
     def __init__(self, check: Callable[[Any], None]) -> None:
         self.check = check
 
-    def __call__(self, method: Callable[..., Any]) -> Any:
+    def __call__(self, method: Method) -> Method:
         self.method = method
-        return update_wrapper(self, method)
+        return cast(Method, update_wrapper(self, method))
 
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
@@ -336,7 +338,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         calibration, _ = self._measures()
         return calibration.probabilities(logits_of(scores, self.loss))
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Return adaptive prediction sets: which classes a row may have.
 
         A class is in the set of a row unless the classes that are more probable have a higher total

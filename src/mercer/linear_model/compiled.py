@@ -55,6 +55,13 @@ class Predictor:
                 f"range of {self.dtype}: use compiled('float64')."
             )
 
+    def __repr__(self) -> str:
+        features, outputs = self._coef.shape
+        return (
+            f"Predictor({self.n_features_in_:,} columns -> {features:,} features -> {outputs} "
+            f"{'output' if outputs == 1 else 'outputs'}, {self.dtype})"
+        )
+
     def predict(self, X: Any) -> Any:
         """Predict the target, or the class, of each row.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer._repr import short_repr
 from mercer._typing import Array
 from mercer.linear_model.exact_variance import ExactVariance
 from mercer.linear_model.normal_equations import NormalEquations
@@ -86,6 +87,8 @@ class Posterior:
     prior: float
     exact: ExactVariance | None = None
     sketch: Array | None = None
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, normal: NormalEquations, alpha: float, coef: Array, *, centered: bool) -> Posterior:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array
 from mercer.data import Chunk, Stream
 from mercer.errors import RowError
@@ -54,6 +55,8 @@ class LinearPredictor:
     search: AlphaSearch | None
     kkt: float | None = None
     n_iter: int = 1
+
+    __repr__ = short_repr
 
     @property
     def is_finite(self) -> bool:

@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -160,6 +160,14 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     _intervals: ConformalIntervals | None
 
+    @overload
+    def predict(self, X: Any, out: None = None) -> Array: ...
+
+    @overload
+    def predict(
+        self, X: Any, out: Any = None, *, return_std: bool = False, return_cov: bool = False
+    ) -> Any: ...
+
     def predict(
         self, X: Any, out: Any = None, *, return_std: bool = False, return_cov: bool = False
     ) -> Any:
@@ -235,7 +243,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         cov = np.multiply.outer(inner, posterior.noise_variance)
         return cov if self._is_2d else cov[:, :, 0]
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, *, scaled: bool = False) -> Any:
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, scaled: bool = False) -> Array:
         """Return conformal prediction intervals, whatever the distribution of y.
 
         Residuals are those of rows that a model was fitted without: twenty folds up to 1,024
@@ -317,16 +325,16 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return samples
 
     @property
-    def noise_variance_(self) -> Any:
+    def noise_variance_(self) -> float | Array:
         """Variance of the noise of each output, RSS/(n - df); a number for a single output."""
         return self._of_posterior("noise_variance")
 
     @property
-    def log_marginal_likelihood_(self) -> Any:
+    def log_marginal_likelihood_(self) -> float | Array:
         """log p(y) of each output for alpha_ and noise_variance_; a number for a single output."""
         return self._of_posterior("log_marginal_likelihood")
 
-    def _of_posterior(self, name: str) -> Any:
+    def _of_posterior(self, name: str) -> float | Array:
         try:
             values: Array = getattr(self._measured_posterior(), name)
         except (ValueError, NotFittedError) as error:

@@ -72,6 +72,9 @@ class Chain(TileTransform):
 
     stages: tuple[Stage, ...]
 
+    def __repr__(self) -> str:
+        return f"Chain({', '.join(type(stage).__name__ for stage in self.stages)})"
+
     @property
     def validates_input(self) -> bool:
         return self.stages[0].validates_input

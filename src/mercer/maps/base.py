@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -77,6 +77,9 @@ from mercer.validation.rows import (
 )
 from mercer.validation.sparse import canonical_csr
 from mercer.validation.times import reject_times
+
+if TYPE_CHECKING:
+    from mercer.maps.compose import Composed, Stacked
 
 
 @dataclass(frozen=True)
@@ -388,13 +391,13 @@ class Map(
         """
         return self.with_size(auto_size(n)) if self._has_auto_size else self
 
-    def __rshift__(self, other: Map) -> Map:
+    def __rshift__(self, other: Map) -> Composed:
         """Return the composition self >> other: other on the features of self."""
         from mercer.maps.compose import Composed
 
         return Composed.flat(self, other) if isinstance(other, Map) else NotImplemented
 
-    def __add__(self, other: Map) -> Map:
+    def __add__(self, other: Map) -> Stacked:
         """Return self + other: the features of both, side by side."""
         from mercer.maps.compose import Stacked
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mercer import ops
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import Cost
@@ -62,6 +63,8 @@ class Dense:
 
     Z: Array
 
+    __repr__ = short_repr
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.Z.shape
@@ -99,6 +102,8 @@ class Sparse:
     """Block that is a CSR matrix."""
 
     Z: Any
+
+    __repr__ = short_repr
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -161,6 +166,8 @@ class Coded:
     tables: OneHot | Array
     fractions: Array | None = None
     empty: Array | None = None
+
+    __repr__ = short_repr
 
     @property
     def values(self) -> int:

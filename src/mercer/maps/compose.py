@@ -284,7 +284,7 @@ class Composed(_Composite):
         from_data = RandomFourier(8, gamma="median", random_state=3)
         return [first >> last, from_data >> first >> last, from_data + first >> last]
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the feature names of the last map.
 
         Parameters
@@ -403,7 +403,7 @@ class Stacked(_Composite):
             [part.with_size(size) if part.size_parameter else clone(part) for part in self.maps]
         )
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the parts' feature names, each after the name of its part, as in FeatureUnion.
 
         Parameters
@@ -457,6 +457,9 @@ class CompositionTransform(TileTransform):
 
     parts: tuple[TileTransform, ...]
     checks: tuple[InputCheck, ...]  # of all parts but the first
+
+    def __repr__(self) -> str:
+        return f"CompositionTransform({', '.join(map(repr, self.parts))})"
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         for part, check in zip(self.parts[:-1], self.checks, strict=True):

@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, RowError, Setting
 from mercer.kernels import CallableKernel, Kernel, Laplacian
@@ -362,6 +363,8 @@ class Landmarks(TileTransform):
     landmarks: Any  # an array or a CSR matrix
     projection: Array
     careful: bool  # map float32 rows in float64
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, estimator_name: str, kernel: Kernel, landmarks: Any) -> Landmarks:

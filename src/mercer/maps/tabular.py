@@ -279,7 +279,7 @@ class Tabular(Map):
             cls(sparse_output=True),
         ]
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features: "age", "age_missing", "city_Paris", "day_month_sin".
 
         Parameters

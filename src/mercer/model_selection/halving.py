@@ -212,6 +212,12 @@ class SuccessiveHalving:
         self._timings: dict[str, dict[tuple[str, int], tuple[float, float]]] = {}
         self._is_first = True  # of all passes
 
+    def __repr__(self) -> str:
+        return (
+            f"SuccessiveHalving({self.sample.rows:,} rows x {self.sample.columns:,} columns, "
+            f"{len(self.last)} models in rounds, {len(self.final)} in the final)"
+        )
+
     @cached_property
     def scoring(self) -> Scoring:
         """Score of all models."""

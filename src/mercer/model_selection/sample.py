@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array
 from mercer.data import Stream, open_stream
 from mercer.data.arrow import read_retyped
@@ -65,6 +66,8 @@ class Sample:
     timed: bool = False
     weights: Array | None = None
     groups: Array | None = None
+
+    __repr__ = short_repr
 
     @cached_property
     def classes(self) -> Array:

@@ -13,6 +13,8 @@ from mercer import system
 from mercer._html import format_table
 from mercer.kernels import Kernel
 from mercer.linear_model.base import make_map
+from mercer.linear_model.classifier import KernelClassifier
+from mercer.linear_model.regressor import KernelRegressor
 from mercer.maps.tabular import Tabular
 from mercer.model_selection.halving import Clock, Result, SuccessiveHalving, kernel_of
 from mercer.model_selection.models import CONSTANT, ExactCandidate
@@ -24,6 +26,7 @@ from mercer.rng import seed_from
 from mercer.validation.parameters import parse_memory, validate_option, validate_positive
 
 _COLUMNS = ("Gram err", "features", "B/row", "fit s", "pred s")
+OTHERS = 12  # models beside the finalists in a table
 _SIZED_ROWS = 256  # rows whose features are measured in bytes
 
 
@@ -78,6 +81,12 @@ class Entry:
     fit_seconds: float
     predict_seconds: float
 
+    def __repr__(self) -> str:
+        return (
+            f"Entry({self.name!r}, score={self.score:.4g} +- {self.spread:.2g}, rows={self.rows}, "
+            f"features={self.features}, fit_seconds={self.fit_seconds:.3g})"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
@@ -116,6 +125,8 @@ class Leaderboard:
         boosting and guessing, with 95% intervals.
     unfinished : tuple of str
         Models that led in the last round they were in, and that the time was not enough for.
+    skipped : dict of tuples of str
+        All models that the time was not enough for, by stage: "round 1", "the final".
     search : SuccessiveHalving or None
         The search, with its sample, for ``resume``.
     """
@@ -136,6 +147,7 @@ class Leaderboard:
     corrected_score: float | None = None
     comparisons: tuple[Comparison, ...] = ()
     unfinished: tuple[str, ...] = ()
+    skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
     search: SuccessiveHalving | None = field(default=None, repr=False)
 
     @property
@@ -164,12 +176,12 @@ class Leaderboard:
         return _make_leaderboard(search, {**self.settings, "max_seconds": total})
 
     @property
-    def best_(self) -> Any:
+    def best_(self) -> KernelClassifier | KernelRegressor:
         """Model of the winner, not fitted: a KernelClassifier or KernelRegressor.
 
         For a table its map begins with the encoding of the columns.
         """
-        model = clone(self.winner.model)
+        model: KernelClassifier | KernelRegressor = clone(self.winner.model)
         if self.encoder is None:
             return model
         given = make_map("select", model.feature_map, None, None, scale=model.scale)
@@ -183,7 +195,7 @@ class Leaderboard:
             " ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
             for line in lines
         ]
-        return "\n".join([*table, self.summary, *([self.stopped] if self.stopped else [])])
+        return "\n".join([*table, *self._sentences()])
 
     def __repr__(self) -> str:
         measure = self.measure
@@ -195,12 +207,23 @@ class Leaderboard:
 
     def _repr_html_(self) -> str:
         header, *rows = self._cells()
-        return format_table(header, rows, " ".join(filter(None, (self.summary, self.stopped))))
+        return format_table(header, rows, " ".join(self._sentences()))
+
+    def shown(self) -> tuple[Entry, ...]:
+        """Return the entries that are printed: the finalists and the best of the others."""
+        finalists = sum(entry.finalist for entry in self.entries)
+        return self.entries[: finalists + OTHERS]
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Return the header and the rows of the table."""
         header = ("model", self.measure.label, "+-", "rows", *_COLUMNS)
-        return [header, *(format_entry(entry, self.measure) for entry in self.entries)]
+        return [header, *(format_entry(entry, self.measure) for entry in self.shown())]
+
+    def _sentences(self) -> list[str]:
+        """Return the sentences below the table."""
+        more = len(self.entries) - len(self.shown())
+        left_out = f"{more} more models are in entries." if more else None
+        return [text for text in (left_out, self.summary, self.stopped) if text]
 
 
 def format_entry(entry: Entry, scoring: Scoring) -> tuple[str, ...]:
@@ -361,6 +384,7 @@ def _make_leaderboard(search: SuccessiveHalving, settings: dict[str, Any]) -> Le
         corrected_score=verdict.corrected_score,
         comparisons=verdict.comparisons,
         unfinished=verdict.unfinished,
+        skipped={stage: tuple(names) for stage, names in search.skipped.items()},
         search=search,
     )
 

@@ -42,6 +42,12 @@ class Comparison:
         """Whether the interval does not contain 0."""
         return self.low > 0 or self.high < 0
 
+    def format(self, scoring: Scoring) -> tuple[str, str]:
+        """Format the difference of the printed quantities, and its interval."""
+        ends = sorted((self.low, self.high), key=lambda end: scoring.sign * end)
+        low, high = (scoring.format_difference(end, "+") for end in ends)
+        return scoring.format_difference(self.difference, "+"), f"[{low}, {high}]"
+
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
@@ -278,17 +284,13 @@ class _Words:
 
     def comparisons(self, comparisons: Sequence[Comparison]) -> str:
         """Format differences and intervals; guessing is named only where it may be as good."""
-        show = self.scoring.format_difference
         parts = []
         for one in comparisons:
             if one.name == CONSTANT and one.low > 0:
                 continue
-            low, high = sorted((one.low, one.high), key=lambda end: self.scoring.sign * end)
+            difference, interval = one.format(self.scoring)
             doubt = "" if one.certain else ", undecided"
-            parts.append(
-                f"{show(one.difference, '+')} [{show(low, '+')}, {show(high, '+')}] to {one.name}"
-                f"{doubt}"
-            )
+            parts.append(f"{difference} {interval} to {one.name}{doubt}")
         points = " (points)" if self.scoring.percent else ""
         listed = f" Differences on the same rows, with 95% intervals{points}: {'; '.join(parts)}."
         return listed if parts else ""

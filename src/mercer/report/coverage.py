@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from mercer._typing import Array
-from mercer.evaluation.convergence import with_seed
-from mercer.linear_model.base import KernelModel
-from mercer.report.data import SampleSplit, evenly_spaced, ignored_warnings, split_steps
+from mercer.report.best_model import BestModel
+from mercer.report.data import SampleSplit, evenly_spaced, ignored_warnings
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHOWN = 0.9  # of the intervals that are drawn
@@ -74,21 +72,16 @@ class Coverage:
         return float(self.sizes[LEVELS.index(SHOWN)])
 
 
-def measure_coverage(name: str, model: Any, sample: SampleSplit, seed: int) -> Coverage | None:
-    """Fit a model to the training rows of a sample and measure its intervals or sets on the others.
+def measure_coverage(best: BestModel) -> Coverage | None:
+    """Measure the intervals or sets of a fitted model on the test rows of its sample.
 
     Returns None for a model without intervals, and where the training rows are too few for them.
     """
-    steps, last = split_steps(model)
-    if not isinstance(last, KernelModel):
-        return None
-    parts = sample.transform(steps)
+    measure = _measure_intervals if best.numeric else _measure_sets
     with ignored_warnings():
         try:
-            fitted = with_seed(clone(last), seed).fit(parts.train, parts.train_y)
-            measure = _measure_intervals if fitted._numeric_targets else _measure_sets
-            return measure(name, fitted, parts)
-        except ValueError:  # one class, a penalty without a posterior, or too few rows
+            return measure(best.name, best.fitted, best.sample)
+        except ValueError:  # a penalty without a posterior, or too few rows
             return None
 
 

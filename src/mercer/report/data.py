@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,19 @@ class SampleSplit:
     train_y: Array | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any) -> SampleSplit:
-        """Return at most ROWS evenly spaced rows of X, assigned to the two parts in turn."""
+    def of(cls, X: Any, y: Any, *, classes: bool = False) -> SampleSplit:
+        """Return at most ROWS evenly spaced rows of X, assigned to the two parts in turn.
+
+        With classes, the rows of each class are assigned in turn: rows that alternate between two
+        classes would have one class in each part.
+        """
         places, y = evenly_spaced(X.shape[0], ROWS), np.asarray(y)
-        return cls(X[places[::2]], X[places[1::2]], y[places[1::2]], y[places[::2]])
+        order = places
+        if classes:
+            labels = y[places].astype(str) if y.dtype == object else y[places]
+            order = places[np.argsort(labels, kind="stable")]
+        train, test = np.sort(order[::2]), np.sort(order[1::2])
+        return cls(X[train], X[test], y[test], y[train])
 
     def transform(self, steps: Sequence[Any]) -> SampleSplit:
         """Return both parts transformed by steps that are fitted on the training rows."""
@@ -136,8 +146,9 @@ def split_model(model: Any) -> tuple[list[Any], Map] | None:
     steps, model = split_steps(model)
     feature_map = getattr(model, "feature_map", model)
     if isinstance(feature_map, Composed) and all(m.rate is None for m in feature_map.maps[:-1]):
-        *exact, feature_map = feature_map.maps
-        steps += exact
+        parts = feature_map.maps
+        steps += [part.before(following) for part, following in pairwise(parts)]
+        feature_map = parts[-1]
     return (steps, feature_map) if isinstance(feature_map, Map) else None
 
 

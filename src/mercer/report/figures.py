@@ -7,15 +7,19 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.model_selection.scoring import Scoring
+from mercer.model_selection.summary import Comparison
 from mercer.parallel.tile_size import format_bytes as in_words
 from mercer.report.coverage import LEVELS, SHOWN, Coverage
-from mercer.report.data import ErrorCurve, HeatMap
+from mercer.report.data import ErrorCurve, HeatMap, evenly_spaced
+from mercer.report.importances import Importances
 from mercer.report.labels import place_labels, shorten
+from mercer.report.predictions import Confusion, Residuals
 
 # inches; with this font size, text is legible on a phone and not too large on a screen
 WIDTH = 5.6
@@ -27,6 +31,11 @@ MARKERS = {  # kind of an entry -> (name in legends, marker, colour)
     "outside": ("other library", "D", "#7a3e9d"),
 }
 _MEMORY_ROWS = 16  # entries in the figure of memory
+_NUMBERED_CLASSES = 12  # most classes whose counts are in large type
+_LABEL_CHARACTERS = 52  # that fit below a confusion matrix
+_TITLE = 24  # characters of a line of the title of a panel
+_MARGIN = 0.03  # inches around the texts of a figure
+_POINTS = 400  # residuals that are drawn
 _STYLE = {
     "font.size": 11,
     "font.family": ["DejaVu Sans"],
@@ -164,7 +173,7 @@ def _draw_errors(axes: Any, curve: ErrorCurve) -> dict[str, Any]:
             (line,) = axes.plot(*zip(*bounds, strict=True), ":", color=RED, linewidth=1.4)
             handles["bound for one pair, 95%"] = line
     axes.axvline(curve.size, color=GREY, linewidth=0.8, zorder=0)
-    axes.set_title(shorten(curve.name), fontsize=10)
+    axes.set_title("\n".join(wrap(shorten(curve.name, 2 * _TITLE), _TITLE)), fontsize=10)
     axes.set_xlabel(curve.size_parameter.rpartition("__")[2])
     ticks = [size for size in curve.sizes if size in curve.sizes[::2]]
     axes.set_xticks(ticks, [f"{size:,}" for size in ticks])
@@ -176,7 +185,7 @@ def _draw_errors(axes: Any, curve: ErrorCurve) -> dict[str, Any]:
 def heat_map(values: HeatMap, name: str) -> Svg:
     """Draw exact | approximate | difference; the scale of the difference is symmetric about 0."""
     with _style():
-        figure, panels = _axes(2.35, 1, 3)
+        figure, panels = _axes(2.6, 1, 3)
         low, high = float(values.exact.min()), float(values.exact.max())
         if low == high:  # constant: the middle of the scale
             low, high = low - 1, high + 1
@@ -206,7 +215,9 @@ def heat_map(values: HeatMap, name: str) -> Svg:
                 image, ax=axes, location="bottom", shrink=0.95, pad=0.04, aspect=14
             )
             bar.set_ticks([least, most] if title != "difference" else [least, 0, most])
-            bar.ax.set_xticklabels(map(_format_number, bar.get_ticks()), fontsize=9.5)
+            marks = bar.ax.set_xticklabels(map(_format_number, bar.get_ticks()), fontsize=9.5)
+            marks[0].set_horizontalalignment("left")  # inside of the panel's width
+            marks[-1].set_horizontalalignment("right")
             bar.outline.set_linewidth(0.5)
         return _svg(figure, name)
 
@@ -231,17 +242,102 @@ def coverage(values: Coverage) -> Svg:
         return _svg(figure, "coverage")
 
 
-def importances(values: Sequence[tuple[str, float]]) -> Svg:
-    """Draw the shares of columns as bars, the largest on top."""
+def comparisons(values: Sequence[Comparison], label: str, scoring: Scoring) -> Svg:
+    """Draw differences of the winner's score and others with 95% intervals, on the same rows."""
     with _style():
-        figure, axes = _axes(0.7 + 0.22 * len(values))
-        labels, shares = zip(*values, strict=True)
-        axes.barh(range(len(shares)), shares, color=BEST)
-        axes.set_yticks(range(len(shares)), [label[:24] for label in labels])
+        figure, axes = _axes(0.85 + 0.3 * len(values))
+        scale = scoring.sign * (100.0 if scoring.percent else 1.0)
+        axes.axvline(0, color=GREY, linewidth=1)
+        for at, one in enumerate(values):
+            colour = BEST if one.certain else GREY
+            axes.plot([scale * one.low, scale * one.high], [at, at], "-", color=colour, linewidth=2)
+            axes.plot([scale * one.difference], [at], "o", color=colour, markersize=6)
+        axes.set_yticks(range(len(values)), [shorten(one.name) for one in values])
+        axes.set_ylim(len(values) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        points = " in points" if scoring.percent else ""
+        axes.set_xlabel(f"difference of {label}{points}")
+        _format_ticks(axes.xaxis)
+        return _svg(figure, "comparisons")
+
+
+def importances(values: Importances, label: str, scoring: Scoring) -> Svg:
+    """Draw the importances of columns as bars, the largest on top."""
+    with _style():
+        figure, axes = _axes(0.7 + 0.22 * len(values.values))
+        scale = 100.0 if values.learned or scoring.percent else 1.0
+        lengths = [scale * value for value in values.values]
+        bars = None if values.learned else [scale * spread for spread in values.spreads]
+        style = {"ecolor": INK, "error_kw": {"elinewidth": 1}}
+        axes.barh(range(len(lengths)), lengths, xerr=bars, color=BEST, **style)
+        axes.set_yticks(range(len(lengths)), [shorten(name) for name in values.names])
+        axes.grid(visible=False, axis="y")
         axes.invert_yaxis()
-        axes.set_xlabel("share of the squared gradients")
-        axes.xaxis.set_major_formatter(_formatter(_percent))
+        points = " in points" if scoring.percent else ""
+        change = "loss" if scoring.sign > 0 else "increase"
+        axes.set_xlabel("share, %" if values.learned else f"{change} of {label}{points}")
+        _format_ticks(axes.xaxis)
         return _svg(figure, "importances")
+
+
+def confusion(values: Confusion) -> Svg:
+    """Draw counts of (class, predicted class): right ones in blue by share of the class.
+
+    Errors are in red, relative to the most frequent one.
+    """
+    with _style():
+        k = len(values.classes)
+        figure, axes = _axes(min(2.2 + 0.28 * k, 5.4))
+        shares = values.counts / np.maximum(values.counts.sum(axis=1, keepdims=True), 1)
+        right = np.eye(k, dtype=bool)
+        worst = float(shares[~right].max(initial=0.0)) or 1.0
+        layers = (("Blues", ~right, 1.0), ("Reds", right, 1.5 * worst))
+        for colours, hidden, most in layers:
+            layer = np.ma.masked_array(shares, hidden)
+            axes.imshow(layer, cmap=colours, vmin=0, vmax=most, aspect="equal")
+        few = k <= _NUMBERED_CLASSES
+        for i, j in zip(*np.nonzero(values.counts), strict=True):
+            dark = shares[i, j] > (0.5 if i == j else 0.75 * worst)
+            axes.text(
+                j,
+                i,
+                f"{values.counts[i, j]:,}",
+                ha="center",
+                va="center",
+                fontsize=9.5 if few else 6.5,
+                color="white" if dark else INK,
+            )
+        labels = [shorten(name, 12) for name in values.classes]
+        size = 10 if few else 8.5
+        long = max(map(len, labels)) * k > _LABEL_CHARACTERS
+        axes.set_xticks(range(k), labels, fontsize=size, rotation=90 if long else 0)
+        axes.set_yticks(range(k), labels, fontsize=size)
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        axes.set_xlabel("predicted")
+        axes.set_ylabel("class")
+        return _svg(figure, "confusion")
+
+
+def residuals(values: Residuals) -> Svg:
+    """Draw residuals against predictions, and their histogram."""
+    with _style():
+        figure, (left, right) = _axes(2.9, 1, 2)
+        order = np.argsort(values.predictions, kind="stable")
+        drawn = order[evenly_spaced(len(order), _POINTS)]
+        left.axhline(0, color=GREY, linewidth=1)
+        style = {"color": BEST, "markersize": 3, "alpha": 0.55, "markeredgewidth": 0}
+        left.plot(values.predictions[drawn], values.residuals[drawn], "o", **style)
+        left.set_xlabel("prediction")
+        left.set_ylabel("target - prediction")
+        bins = min(30, max(5, round(len(order) ** 0.5)))
+        right.hist(values.residuals, bins=bins, color=BEST)
+        right.axvline(0, color=GREY, linewidth=1)
+        right.set_xlabel("target - prediction")
+        right.set_ylabel("rows")
+        for axis in (left.xaxis, left.yaxis, right.xaxis):
+            _format_ticks(axis)
+        return _svg(figure, "residuals")
 
 
 def _draw_intervals(axes: Any, intervals: Any) -> None:
@@ -253,6 +349,8 @@ def _draw_intervals(axes: Any, intervals: Any) -> None:
     axes.plot(prediction[outside], target[outside], "o", color=RED, markersize=4)
     axes.set_xlabel("prediction")
     axes.set_ylabel(f"target, {_percent(SHOWN)} interval")
+    for axis in (axes.xaxis, axes.yaxis):
+        _format_ticks(axis)
 
 
 def _draw_bins(axes: Any, bins: Any) -> None:
@@ -360,11 +458,21 @@ def _axes(height: float, rows: int = 1, columns: int = 1, **more: Any) -> tuple[
 
 def _format_number(value: float) -> str:
     """Return two significant digits; integers up to a million without an exponent."""
-    return f"{value:,.0f}" if 100 <= abs(value) < 1e6 else f"{value:.2g}"
+    return f"{value:,.0f}" if 99.5 <= abs(value) < 1e6 else f"{value:.2g}"
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.3g}%"
+    """Return three significant digits; all of an integer above 100."""
+    percent = 100 * value
+    return f"{percent:,.0f}%" if 99.95 <= abs(percent) < 1e6 else f"{percent:.3g}%"
+
+
+def _format_ticks(axis: Any) -> None:
+    """Label at most six ticks with plain numbers: 250,000 and not 2.5 under 1e5."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(_formatter(lambda value: f"{value:,.10g}"))
 
 
 def _formatter(function: Callable[[float], str]) -> Any:
@@ -374,19 +482,27 @@ def _formatter(function: Callable[[float], str]) -> Any:
 
 
 def _format_decades(axis: Any, function: Callable[[float], str]) -> None:
-    """Label a logarithmic axis with 0.01, 0.1, 1, and 2 and 5 times these if decades are few."""
+    """Label a logarithmic axis with 0.01, 0.1, 1, and with values between if decades are few."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 30 else (1.0, 2.0, 5.0)))
+    within = (1.0, 2.0, 5.0) if high / low > 4 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+    axis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 30 else within))
     axis.set_major_formatter(_formatter(function))
     axis.set_minor_formatter(NullFormatter())
 
 
 def _svg(figure: Any, name: str) -> Svg:
-    """Return the figure without prologue, metadata, width and height; ids get a prefix."""
+    """Return the figure without prologue, metadata, width and height; ids get a prefix.
+
+    A figure whose texts are wider or higher than it was planned is enlarged by them.
+    """
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()
+    frame = Bbox.union([figure.bbox_inches, figure.get_tightbbox().padded(_MARGIN)])
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches=frame)
     text = buffer.getvalue()
     text = text[text.index("<svg") :].strip()
     for unwanted in (

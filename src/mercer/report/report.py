@@ -17,10 +17,11 @@ from mercer import system
 from mercer.evaluation.certificate import format_percent
 from mercer.kernels.additive import Additive
 from mercer.model_selection.models import CONSTANT
-from mercer.model_selection.select import Entry, Leaderboard, format_entry
+from mercer.model_selection.select import OTHERS, Entry, Leaderboard, format_entry
 from mercer.parallel.tile_size import format_bytes
 from mercer.persistence.atomic_write import open_atomic
 from mercer.report import figures
+from mercer.report.best_model import fit_best
 from mercer.report.coverage import SHOWN, measure_coverage
 from mercer.report.data import (
     ErrorCurve,
@@ -33,12 +34,13 @@ from mercer.report.data import (
     split_model,
 )
 from mercer.report.importances import measure_importances
+from mercer.report.predictions import SHOWN_CLASSES, measure_confusion, measure_residuals
 from mercer.validation.rows import validate_rows
 
 LEAST_ROWS = 8
-OTHERS = 12  # models beside the finalists in the table that is not folded
 _CURVES = 4  # panels in the figure of errors
 _COLUMNS = ("±", "rows", "Gram error", "features", "bytes/row", "fit s", "predict s")
+_GRAM_ERROR = 4  # index in format_entry; models of earlier rounds have none
 _SETTINGS = {  # name in Leaderboard.settings -> text of the page
     "rows": "rows drawn",
     "rounds": "rounds, rows × features",
@@ -58,14 +60,17 @@ def write_report(
     y: Any,
     names: Sequence[object] | None = None,
     command: str = "mercer compare",
+    next_command: str = "board.best_.fit(X, y)",
     title: str = "mercer compare",
 ) -> None:
     """Write a leaderboard as one HTML page without scripts or external resources.
 
-    The page has the summary, the table, score against fit time, the coverage of the best model's
-    intervals or prediction sets, Gram error against size with the theoretical error, exact and
-    approximate Gram matrices, memory, settings and the command. Coverage and Gram errors are
-    measured on the rows of X, which takes some seconds. The same arguments give the same bytes.
+    The page has the summary, what to run next, final scores, differences with intervals, scores of
+    rounds, score against fit time; of the best model the importances of columns, the confusion
+    matrix or residuals, and the coverage of its intervals or prediction sets; Gram error against
+    size with the theoretical error, exact and approximate Gram matrices, memory, settings and the
+    command. What is not in the leaderboard is measured on the rows of X, which takes some seconds.
+    The same arguments give the same bytes.
 
     Parameters
     ----------
@@ -82,6 +87,8 @@ def write_report(
         Names of the columns.
     command : str
         Command line that repeats the comparison.
+    next_command : str
+        What to run next, such as the command line that fits the best model to all rows.
     title : str
         Title of the page, such as the name of the data.
 
@@ -94,7 +101,8 @@ def write_report(
     """
     path = Path(path)
     require_ready(path)
-    page = _render(board, _validate_sample(board, X, y, names), names, command, title)
+    sample = _validate_sample(board, X, y, names)
+    page = _render(board, sample, names, command, next_command, title)
     with open_atomic(path) as file:
         file.write(page.encode("utf-8"))
 
@@ -129,7 +137,7 @@ def _validate_sample(
         raise ValueError(f"write_report needs at least {LEAST_ROWS} rows, got {X.shape[0]}.")
     if names is not None and len(names) != X.shape[1]:
         raise ValueError(f"write_report: got {len(names)} names for {X.shape[1]} columns.")
-    return SampleSplit.of(X, y)
+    return SampleSplit.of(X, y, classes=not board.numeric)
 
 
 def _render(
@@ -137,9 +145,12 @@ def _render(
     sample: SampleSplit,
     names: Sequence[object] | None,
     command: str,
+    next_command: str,
     title: str,
 ) -> str:
     best, leading = board.winner, _leading(board)
+    final = [pair for pair in leading if pair[1].finalist]
+    rounds = [pair for pair in leading if not pair[1].finalist]
     others = [pair for pair in enumerate(board.entries, 1) if pair not in leading]
     references = [entry for entry in board.entries if entry.kind in ("linear", "outside")]
     label = board.measure.label.replace("^2", "²")
@@ -148,14 +159,28 @@ def _render(
     seed = int(seed) if isinstance(seed, int | np.integer) else 0
     with ignored_warnings():  # issued when models were fitted; a metric here is not learned
         curves, heat, scalar = _approximations(board, sample, seed)
-    coverage = measure_coverage(best.name, best.model, sample, seed)
-    importances = measure_importances(best.model, sample, names, seed)
+    fitted = fit_best(best.name, best.model, sample, seed)
+    coverage = importances = confusion = residuals = None
+    if fitted is not None:
+        coverage = measure_coverage(fitted)
+        importances = measure_importances(fitted, names, board.measure, seed, board.encoder)
+        if board.numeric:
+            residuals = measure_residuals(fitted)
+        else:
+            confusion = measure_confusion(fitted)
+    # a constant prediction would be far from all others
+    compared = [one for one in board.comparisons if one.name != CONSTANT]
     # a constant prediction would be far below all others
     drawn = [pair for pair in leading if pair[1].name != CONSTANT]
     drawings = {
         "scores": figures.scores(drawn, best, label, board.measure),
         "coverage": figures.coverage(coverage) if coverage else None,
-        "importances": figures.importances(importances) if importances else None,
+        "comparisons": figures.comparisons(compared, label, board.measure) if compared else None,
+        "importances": figures.importances(importances, label, board.measure)
+        if importances
+        else None,
+        "confusion": figures.confusion(confusion.most_frequent()) if confusion else None,
+        "residuals": figures.residuals(residuals) if residuals else None,
         "errors": figures.errors(curves) if curves else None,
         "gram": figures.heat_map(heat, "gram") if heat else None,
         "scalar": figures.heat_map(scalar, "scalar") if scalar else None,
@@ -176,14 +201,28 @@ def _render(
     template = environment().from_string(source)
     page: str = template.render(
         title=title,
-        summary=board.summary,
+        summary=board.summary.replace("R^2", "R²").replace(" +- ", " ± "),
         metric=metric,
         numeric=board.numeric,
+        score_label=label,
         columns=("#", "model", label, *_COLUMNS),
-        leading=_table(board, leading),
+        round_columns=("#", "model", "round", label, *_without_gram_error(_COLUMNS, 2)),
+        final=_table(board, final),
+        rounds=_table(board, rounds),
         others=_table(board, others),
+        next_command=next_command,
+        comparisons=[
+            (
+                one.name,
+                *one.format(board.measure),
+                "undecided" if not one.certain else "better" if one.low > 0 else "worse",
+            )
+            for one in board.comparisons
+        ],
+        points=board.measure.percent,
+        skipped=list(board.skipped.items()),
+        max_seconds=board.settings.get("max_seconds", 0),
         better="upper" if board.measure.sign > 0 else "lower",
-        unfinished=any(not entry.finalist for _, entry in leading),
         stopped=board.stopped,
         highlights=[
             (entry.name, board.measure.format(entry.score), f"{entry.fit_seconds:.3g}")
@@ -194,6 +233,10 @@ def _render(
         measured_rows=sample.test.shape[0],
         coverage=coverage,
         importances=importances,
+        confusion=confusion,
+        shown_classes=SHOWN_CLASSES,
+        residuals=residuals,
+        guessing=CONSTANT,
         shown=SHOWN,
         curves=curves,
         heat=heat,
@@ -255,15 +298,29 @@ def _leading(board: Leaderboard) -> list[tuple[int, Entry]]:
 
 def _table(
     board: Leaderboard, ranked: Sequence[tuple[int, Entry]]
-) -> list[tuple[str, tuple[str, ...]]]:
-    """Return (CSS class, cells) of each row."""
-    return [
-        (
-            "best" if entry is board.winner else "" if entry.finalist else "unfinished",
-            (str(rank), *format_entry(entry, board.measure)),
-        )
-        for rank, entry in ranked
-    ]
+) -> list[tuple[str, tuple[str, ...], str]]:
+    """Return (CSS class, cells, remark) of each row.
+
+    A model of earlier rounds has its last round and no Gram error.
+    """
+    skipped = {name for names in board.skipped.values() for name in names}
+    rows = []
+    for rank, entry in ranked:
+        name, *cells = format_entry(entry, board.measure)
+        remark = ""
+        if not entry.finalist:
+            cells = [str(entry.rounds), *_without_gram_error(cells, 1)]
+            remark = "not finished" if entry.name in skipped else ""
+            remark = "led, not finished" if entry.name in board.unfinished else remark
+        kind = "best" if entry is board.winner else "reference" if entry.name == CONSTANT else ""
+        rows.append((kind, (str(rank), name, *cells), remark))
+    return rows
+
+
+def _without_gram_error(cells: Sequence[str], before: int) -> list[str]:
+    """Leave out the Gram error of a row that lacks the first cells of ``format_entry``."""
+    place = _GRAM_ERROR - before
+    return [cell for i, cell in enumerate(cells) if i != place]
 
 
 def _approximations(
@@ -292,8 +349,8 @@ def _approximations(
     heat = next(filter(None, heat_maps), None)
     scalars = (
         scalar_heat_map(entry.name, entry.model, sample, seed)
-        for entry, _ in maps
-        if isinstance(entry.kernel, Additive)
+        for entry, feature_map in maps
+        if isinstance(entry.kernel, Additive) and feature_map.rate is not None
     )
     scalar = None if heat is None else next(filter(None, scalars), None)
     return list(curves.values()), heat, scalar

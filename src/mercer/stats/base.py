@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array
 from mercer.maps.block import Block, Dense, Sparse
 
@@ -62,6 +63,8 @@ class CombinedStatistics:
     *parts : Statistic
         ``CombinedStatistics(Moments(target=False), ClassSums()).parts`` holds them in this order.
     """
+
+    __repr__ = short_repr
 
     def __init__(self, *parts: Any) -> None:
         self.parts = parts

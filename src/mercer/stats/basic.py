@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, Sparse, as_block, matrix
@@ -21,6 +22,8 @@ class RowCount:
     """Number of rows, whatever their weights."""
 
     accepts_device_blocks = True
+
+    __repr__ = short_repr
 
     def __init__(self) -> None:
         self.rows = 0
@@ -44,6 +47,8 @@ class Magnitude:
     overflow float64. The limit for float32 rows is smaller, since the fitted parameters are cast to
     float32 for them.
     """
+
+    __repr__ = short_repr
 
     def __init__(self, estimator_name: str) -> None:
         self.estimator_name = estimator_name
@@ -98,6 +103,8 @@ class Magnitude:
 class Range:
     """Smallest and largest value of each column, over the rows whose weight is not 0."""
 
+    __repr__ = short_repr
+
     def __init__(self) -> None:
         self.rows = 0
         self.low: Array | None = None
@@ -141,6 +148,8 @@ class _Deviations:
     count: float
     mean: Any
     _squares: Any  # sum of squared deviations from the mean
+
+    __repr__ = short_repr
 
     def __add__(self, other: Self) -> Self:
         merged = copy.copy(self)
@@ -252,6 +261,8 @@ class Reservoir:
         Rows of the sample; fewer where the data have fewer.
     seed : int
     """
+
+    __repr__ = short_repr
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size

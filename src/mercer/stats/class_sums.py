@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, matrix
@@ -27,6 +28,8 @@ class ClassSums:
     """
 
     accepts_device_blocks = True
+
+    __repr__ = short_repr
 
     def __init__(self) -> None:
         self._index: dict[Any, int] = {}  # label -> row of the counts and sums

@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array
 from mercer.maps.block import Block
 from mercer.stats.base import frequency_weights
@@ -33,6 +34,8 @@ class Histogram:
     low, high : float
         Smallest and largest entry whose weight is not 0.
     """
+
+    __repr__ = short_repr
 
     def __init__(self, per_octave: int = 16, *, magnitudes: bool = False) -> None:
         self.per_octave = per_octave
@@ -125,6 +128,8 @@ class ColumnHistogram:
 
     # Bins of float64 are numbered -17184 to 16384.
     _PER_OCTAVE, _OFFSET = 16, 1 << 15
+
+    __repr__ = short_repr
 
     def __init__(self, *, magnitudes: bool = False) -> None:
         self.magnitudes = magnitudes

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.maps.block import Block, gram_operand
 from mercer.parallel.device import device_of, for_each_device_tile
@@ -51,6 +52,8 @@ class Moments:
     """
 
     accepts_device_blocks = True
+
+    __repr__ = short_repr
 
     def __init__(self, *, target: bool = True, wide: bool = False) -> None:
         self.target = target

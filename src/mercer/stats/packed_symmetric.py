@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import ops
+from mercer._repr import short_repr
 from mercer._typing import Array
 from mercer.parallel.device import torch_ops
 from mercer.parallel.threads import for_each, row_slices
@@ -32,6 +33,8 @@ class PackedSymmetric:
     like : array, optional
         Allocate on the device of this array; in host memory by default.
     """
+
+    __repr__ = short_repr
 
     def __init__(self, size: int, packed: Array | None = None, *, like: Any = None) -> None:
         self.size = size

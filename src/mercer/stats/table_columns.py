@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.data.calendar import date_parts, require_dates
 from mercer.maps.block import Block, Dense, matrix
@@ -45,6 +46,8 @@ class TableColumns:
     seed : int
         Of the sample.
     """
+
+    __repr__ = short_repr
 
     def __init__(
         self,
