@@ -83,6 +83,9 @@ template <class T> struct Ops {
     void (*exp2neg)(View<T> A, double scale);
     void (*exp2neg_expanded)(View<T> A, const T *rows, const T *columns, double scale);
     void (*row_norm)(View<const T> X, View<T> out);
+    bool (*product)(View<const T> X, View<const T> W, View<T> out);
+    bool (*product_cos)(View<const T> X, View<const T> W, double scale, const T *phases, View<T> out);
+    bool (*product_cossin)(View<const T> X, View<const T> W, double scale, View<T> out);
     bool (*hadamard)(View<const T> X, Signs<T> signs, const T *lengths, View<T> out);
     bool (*hadamard_cos)(View<const T> X, Signs<T> signs, const T *lengths, double scale, const T *phases, View<T> out);
     bool (*hadamard_cossin)(View<const T> X, Signs<T> signs, const T *lengths, double scale, View<T> out);

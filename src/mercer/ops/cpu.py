@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,25 @@ def isa() -> str:
     return _native.isa() if available() else "numpy"
 
 
+@cache
+def narrow_blas() -> bool:
+    """Return whether BLAS is an OpenBLAS with kernels of AVX2, as it has for AMD processors."""
+    from threadpoolctl import threadpool_info
+
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    architectures = [library.get("architecture") for library in libraries]
+    return bool(architectures) and set(architectures) <= {"Haswell", "Zen"}
+
+
+def replaces_blas() -> bool:
+    """Return whether products of dense rows are those of the core.
+
+    They are where its vectors are wider than those of BLAS: it is 1.9 to 2.1 times as fast with
+    AVX-512 beside kernels of AVX2, 0.7 to 1 times beside kernels of the same instruction set.
+    """
+    return _native.isa() == "avx512" and narrow_blas()
+
+
 def compiled(op: Op[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that registers the compiled form of an op if the core is in use."""
     return dispatch.compiled(op) if available() else lambda form: form
@@ -75,14 +94,28 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
     return out
 
 
+@compiled(reference.product)
+def product(X: Array, W: Array, out: Array) -> Array:
+    if not (_supported(out, X, W) and replaces_blas()):
+        return NotImplemented
+    _native.product(_rows(X), _rows(W), out)
+    return out
+
+
 @compiled(reference.product_cos)
 def product_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
-    return cos_(np.matmul(X, W, out=out), scale, phases)
+    if not (_supported(out, X, W) and replaces_blas()):
+        return cos_(np.matmul(X, W, out=out), scale, phases)
+    _native.product_cos(_rows(X), _rows(W), scale, _vector(phases, X), out)
+    return out
 
 
 @compiled(reference.product_cossin)
 def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
-    return cossin(np.matmul(X, W), scale, out)
+    if not (_supported(out, X, W) and replaces_blas()):
+        return cossin(np.matmul(X, W), scale, out)
+    _native.product_cossin(_rows(X), _rows(W), scale, out)
+    return out
 
 
 @compiled(reference.exp2neg_)
