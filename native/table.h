@@ -100,8 +100,8 @@ template <class T> struct Ops {
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1, l2;
     CsrOps<T, int32_t> csr32;
     CsrOps<T, int64_t> csr64;
-    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, NewCodes out);
-    bool (*brackets)(View<const T> X, View<const T> anchors, NewCodes codes, View<T> fractions);
+    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, NewCodes out, T *largest);
+    bool (*brackets)(View<const T> X, View<const T> anchors, NewCodes codes, View<T> fractions, T *largest);
     CodedOps<T, uint8_t> coded8;
     CodedOps<T, uint16_t> coded16;
     CodedOps<T, int32_t> coded32;

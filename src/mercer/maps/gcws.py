@@ -227,7 +227,7 @@ class _Hashes(CodedTransform):
         They are those whose parameters are cached, where these have all columns.
         """
         ids = _cache.get(self, {}).get(0, (columns[:0],))[0]
-        if 0 < len(ids) and ids[-1] < count <= 4 * len(columns):
+        if len(ids) > 0 and ids[-1] < count <= 4 * len(columns):
             table = np.full(count, -1, np.int32)
             table[ids] = np.arange(len(ids), dtype=np.int32)
             places = table[columns]

@@ -70,7 +70,7 @@ def replaces_blas() -> bool:
     They are where its vectors are wider than those of BLAS: it is 1.9 to 2.1 times as fast with
     AVX-512 beside kernels of AVX2, 0.7 to 1 times beside kernels of the same instruction set.
     """
-    return _native.isa() == "avx512" and narrow_blas()
+    return available() and _native.isa() == "avx512" and narrow_blas()
 
 
 def compiled(op: Op[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -97,7 +97,7 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
 @compiled(reference.product)
 def product(X: Array, W: Array, out: Array) -> Array:
     if not (_supported(out, X, W) and replaces_blas()):
-        return NotImplemented
+        return np.matmul(X, W, out=out)
     _native.product(_rows(X), _rows(W), out)
     return out
 
@@ -402,18 +402,22 @@ def coded_descent(
 
 
 @compiled(reference_codes.levels)
-def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
+def levels(
+    X: Array, edges: Array, inclusive: bool, out: Array, largest: Array | None = None
+) -> Array:
     if not (_is_output(out, CODES) and X.dtype in FLOATS and edges.dtype == X.dtype):
         return NotImplemented
-    _native.levels(_rows(X), _rows(edges), inclusive, out)
+    _store(_native.levels(_rows(X), _rows(edges), inclusive, out), largest)
     return out
 
 
 @compiled(reference_codes.brackets)
-def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
+def brackets(
+    X: Array, anchors: Array, codes: Array, fractions: Array, largest: Array | None = None
+) -> None:
     if not (_is_output(codes, CODES) and _supported(fractions, X, anchors)):
         return NotImplemented
-    _native.brackets(_rows(X), _rows(anchors), codes, fractions)
+    _store(_native.brackets(_rows(X), _rows(anchors), codes, fractions), largest)
     return None
 
 
@@ -497,6 +501,6 @@ def _indices(*arrays: Array) -> list[Array]:
     return [_contiguous(a.astype(dtype, copy=False)) for a in arrays]
 
 
-def _store(out_of_domain: bool, bad: Array | None) -> None:
-    if bad is not None:
-        bad[0] = out_of_domain
+def _store(value: float, out: Array | None) -> None:
+    if out is not None:
+        out[0] = value
