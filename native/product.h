@@ -1,5 +1,6 @@
 // Products of dense rows with a panel of weights, and a link of every entry, where BLAS has no wider vectors than these.
-// Every sum is taken in the order of k, by one fused step each: an entry has the same bits in every block of rows and of columns.
+// Sums are those of parts of 512 terms, each in the order of k by fused steps, added in their order: an entry has the same bits in every
+// block of rows and of columns.
 #pragma once
 #include "cos.h"
 
@@ -8,15 +9,16 @@ namespace {
 
 // 24 sums, 4 weights and a number of X in 32 registers; 12, 2 and 1 in 16.
 constexpr int product_rows = 6, product_vectors = MERCER_BYTES == 64 ? 4 : 2;
+constexpr int64_t product_part = 512;  // rows of W, 128 kB of a packed panel
 
-// sums (R, G vectors) = x W, or more of it, of R rows of x and a packed panel of G vectors.
+// sums (R, G vectors) = x W, or they + x W, of R rows of x and a packed panel of G vectors.
 template <class T, int R, int G> void product_block(const T *x, int64_t stride, const T *panel, int64_t depth, T *sums, bool more) {
     constexpr int L = lanes<T>, width = G * L;
     V<T> sum[R][G];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-        for (int g = 0; g < G; ++g) sum[r][g] = more ? load(sums + r * width + g * L) : V<T>{};
+        for (int g = 0; g < G; ++g) sum[r][g] = V<T>{};
     for (int64_t k = 0; k < depth; ++k) {
         V<T> w[G];
 #pragma GCC unroll 8
@@ -31,7 +33,10 @@ template <class T, int R, int G> void product_block(const T *x, int64_t stride, 
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-        for (int g = 0; g < G; ++g) store(sums + r * width + g * L, sum[r][g]);
+        for (int g = 0; g < G; ++g) {
+            T *s = sums + r * width + g * L;
+            store(s, more ? load(s) + sum[r][g] : sum[r][g]);
+        }
 }
 
 // The link of the sums of one row, whose first column is j.
@@ -42,14 +47,14 @@ template <class T, class Link> INLINE void link_sums(const T *sums, T *out, int6
     if (c < used) link(out, j + c, load(sums + c), used - c);
 }
 
-// G vectors of columns from column j on: W is packed in parts of at most `deepest` rows, which stay in the second cache.
+// G vectors of columns from column j on, of W packed part by part.
 template <class T, int G, class Link>
-void product_panel(View<const T> X, View<const T> W, int64_t j, T *panel, T *sums, int64_t deepest, View<T> out, const Link &link) {
+void product_panel(View<const T> X, View<const T> W, int64_t j, T *panel, T *sums, View<T> out, const Link &link) {
     constexpr int R = product_rows, width = G * lanes<T>;
     const int64_t used = W.columns - j < width ? W.columns - j : width;
     int64_t first = 0;
     do {
-        const int64_t depth = W.rows - first < deepest ? W.rows - first : deepest;
+        const int64_t depth = W.rows - first < product_part ? W.rows - first : product_part;
         const bool last = first + depth == W.rows, whole = last && !first;
         for (int64_t k = 0; k < depth; ++k) {
             const T *source = row(W, first + k) + j;
@@ -79,18 +84,24 @@ void product_panel(View<const T> X, View<const T> W, int64_t j, T *panel, T *sum
 template <class T, class Link> bool product_few(View<const T> X, View<const T> W, View<T> out, const Link &link) {
     constexpr int L = lanes<T>;
     const int64_t m = W.columns, width = (m + L - 1) / L * L;
-    Scratch<T> sums(X.rows * width);
-    if (!sums.data) return false;
-    for (int64_t c = 0; c < X.rows * width; ++c) sums.data[c] = 0;
+    Scratch<T> sums(X.rows * width), part(X.rows * width);
+    if (!sums.data || !part.data) return false;
+    for (int64_t c = 0; c < X.rows * width; ++c) sums.data[c] = part.data[c] = 0;
     for (int64_t k = 0; k < W.rows; ++k) {
         const T *w = row(W, k);
+        T *to = k < product_part ? sums.data : part.data;
         for (int64_t i = 0; i < X.rows; ++i) {
             const V<T> value = splat(row(X, i)[k]);
-            T *s = sums.data + i * width;
+            T *s = to + i * width;
             int64_t c = 0;
             for (; c + L <= m; c += L) store(s + c, muladd(value, load(w + c), load(s + c)));
             if (c < m) store(s + c, muladd(value, load_n(w + c, m - c), load(s + c)));
         }
+        if (to == part.data && ((k + 1) % product_part == 0 || k + 1 == W.rows))
+            for (int64_t c = 0; c < X.rows * width; ++c) {
+                sums.data[c] += part.data[c];
+                part.data[c] = 0;
+            }
     }
     for (int64_t i = 0; i < X.rows; ++i) link_sums(sums.data + i * width, row(out, i), 0, m, link);
     return true;
@@ -98,15 +109,14 @@ template <class T, class Link> bool product_few(View<const T> X, View<const T> W
 
 template <class T, class Link> bool product_linked(View<const T> X, View<const T> W, View<T> out, const Link &link) {
     constexpr int G = product_vectors, width = G * lanes<T>;
-    constexpr int64_t deepest = 1024;
     if (!X.rows || !W.columns) return true;
     if (X.rows < product_rows) return product_few(X, W, out, link);
-    const int64_t depth = W.rows < deepest ? W.rows : deepest, kept = W.rows > deepest ? X.rows : product_rows;
+    const int64_t depth = W.rows < product_part ? W.rows : product_part, kept = W.rows > product_part ? X.rows : product_rows;
     Scratch<T> panel(depth * width), sums(kept * width);
     if (!panel.data || !sums.data) return false;
     int64_t j = 0;
-    for (; j + width <= W.columns; j += width) product_panel<T, G>(X, W, j, panel.data, sums.data, deepest, out, link);
-    for (; j < W.columns; j += lanes<T>) product_panel<T, 1>(X, W, j, panel.data, sums.data, deepest, out, link);
+    for (; j + width <= W.columns; j += width) product_panel<T, G>(X, W, j, panel.data, sums.data, out, link);
+    for (; j < W.columns; j += lanes<T>) product_panel<T, 1>(X, W, j, panel.data, sums.data, out, link);
     return true;
 }
 template <class T> bool product(View<const T> X, View<const T> W, View<T> out) { return product_linked(X, W, out, Plain<T>{}); }
