@@ -13,9 +13,7 @@ from mercer.parallel.device import torch_ops
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import DEVICE_PANEL, PANEL, Cost
 
-_STRIP = (
-    128  # rows of a strip of a tile: small beside a panel, and enough to use packed columns often
-)
+_STRIP = 128  # rows of a tile whose products are computed at once: a quarter of its square
 Tile = tuple[slice, slice, Array]  # rows, columns, and the view of the packed entries
 
 
