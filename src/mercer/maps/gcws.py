@@ -280,7 +280,7 @@ class _Hashes(CodedTransform):
     def _logs(self, values: Array) -> Array:
         """Return ln |x|^p in float32; -inf for 0.
 
-        Some numbers at a time: new memory for all of them in float64 takes as long as the logarithms.
+        Some numbers at a time: new memory for all of them in float64 takes longer than logarithms.
         """
         with np.errstate(divide="ignore"):
             if ops.is_device(values):
