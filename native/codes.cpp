@@ -168,22 +168,26 @@ template <class T, class Code> View<const T> tables(const Matrix<const T> &array
     return found;
 }
 
-template <class T, class Code> void levels(Matrix<const T> X, Matrix<const T> edges, bool inclusive, Matrix<Code> out) {
+template <class T, class Code> T levels(Matrix<const T> X, Matrix<const T> edges, bool inclusive, Matrix<Code> out) {
     const auto x = view(X, "X");
     const auto e = tables<T, Code>(edges, x, 0, "edges");
     const auto o = view(out, "out");
     require_shape(o, x.rows, x.columns, "out");
-    run([&] { return ops<T>().levels(x, e, inclusive, {o.data, sizeof(Code), o.stride}); });
+    T largest = 0;
+    run([&] { return ops<T>().levels(x, e, inclusive, {o.data, sizeof(Code), o.stride}, &largest); });
+    return largest;
 }
 
-template <class T, class Code> void brackets(Matrix<const T> X, Matrix<const T> anchors, Matrix<Code> codes, Matrix<T> fractions) {
+template <class T, class Code> T brackets(Matrix<const T> X, Matrix<const T> anchors, Matrix<Code> codes, Matrix<T> fractions) {
     const auto x = view(X, "X");
     const auto a = tables<T, Code>(anchors, x, 2, "anchors");
     const auto c = view(codes, "codes");
     const auto f = view(fractions, "fractions");
     require_shape(c, x.rows, x.columns, "codes");
     require_shape(f, x.rows, x.columns, "fractions");
-    run([&] { return ops<T>().brackets(x, a, {c.data, sizeof(Code), c.stride}, f); });
+    T largest = 0;
+    run([&] { return ops<T>().brackets(x, a, {c.data, sizeof(Code), c.stride}, f, &largest); });
+    return largest;
 }
 
 template <class T, class Code> void bind_coded(nb::module_ &m) {

@@ -42,6 +42,35 @@ template <class T> void row_norm(Matrix<const T> X, Matrix<T> out) {
     run([&] { return ops<T>().row_norm(x, o), true; });
 }
 
+// The arguments that the three products share.
+template <class T> struct Factors {
+    View<const T> x, w;
+    View<T> out;
+
+    Factors(const Matrix<const T> &X, const Matrix<const T> &W, const Matrix<T> &O, int64_t per_column)
+        : x(view(X, "X")), w(view(W, "W")), out(view(O, "out")) {
+        require(x.columns == w.rows, "X has " + std::to_string(x.columns) + " columns, W has " + std::to_string(w.rows) + " rows");
+        require_shape(out, x.rows, per_column * w.columns, "out");
+    }
+};
+
+template <class T> void product(Matrix<const T> X, Matrix<const T> W, Matrix<T> out) {
+    const Factors<T> f(X, W, out, 1);
+    run([&] { return ops<T>().product(f.x, f.w, f.out); });
+}
+
+template <class T>
+void product_cos(Matrix<const T> X, Matrix<const T> W, double scale, std::optional<Vector<T>> phases, Matrix<T> out) {
+    const Factors<T> f(X, W, out, 1);
+    const T *shift = phases ? vector<T>(*phases, f.w.columns, "phases") : nullptr;
+    run([&] { return ops<T>().product_cos(f.x, f.w, scale, shift, f.out); });
+}
+
+template <class T> void product_cossin(Matrix<const T> X, Matrix<const T> W, double scale, Matrix<T> out) {
+    const Factors<T> f(X, W, out, 2);
+    run([&] { return ops<T>().product_cossin(f.x, f.w, scale, f.out); });
+}
+
 // The arguments that the three Hadamard ops share.
 template <class T> struct Transform {
     View<const T> x;
@@ -200,6 +229,10 @@ template <class T> void bind(nb::module_ &m) {
     m.def("exp2neg_", exp2neg_<T>, "T"_a.noconvert(), "scale"_a);
     m.def("exp2neg_expanded_", exp2neg_expanded_<T>, "T"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(), "scale"_a);
     m.def("row_norm", row_norm<T>, "X"_a.noconvert(), "out"_a.noconvert());
+    m.def("product", product<T>, "X"_a.noconvert(), "W"_a.noconvert(), "out"_a.noconvert());
+    m.def("product_cos", product_cos<T>, "X"_a.noconvert(), "W"_a.noconvert(), "scale"_a, "phases"_a.noconvert().none(),
+          "out"_a.noconvert());
+    m.def("product_cossin", product_cossin<T>, "X"_a.noconvert(), "W"_a.noconvert(), "scale"_a, "out"_a.noconvert());
     m.def("hadamard", hadamard<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "out"_a.noconvert());
     m.def("hadamard_cos", hadamard_cos<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "scale"_a,
           "phases"_a.noconvert().none(), "out"_a.noconvert());

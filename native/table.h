@@ -83,6 +83,9 @@ template <class T> struct Ops {
     void (*exp2neg)(View<T> A, double scale);
     void (*exp2neg_expanded)(View<T> A, const T *rows, const T *columns, double scale);
     void (*row_norm)(View<const T> X, View<T> out);
+    bool (*product)(View<const T> X, View<const T> W, View<T> out);
+    bool (*product_cos)(View<const T> X, View<const T> W, double scale, const T *phases, View<T> out);
+    bool (*product_cossin)(View<const T> X, View<const T> W, double scale, View<T> out);
     bool (*hadamard)(View<const T> X, Signs<T> signs, const T *lengths, View<T> out);
     bool (*hadamard_cos)(View<const T> X, Signs<T> signs, const T *lengths, double scale, const T *phases, View<T> out);
     bool (*hadamard_cossin)(View<const T> X, Signs<T> signs, const T *lengths, double scale, View<T> out);
@@ -97,8 +100,8 @@ template <class T> struct Ops {
     Gram chi2, chi2_distance, intersection, minmax, jensen_shannon, l1, l2;
     CsrOps<T, int32_t> csr32;
     CsrOps<T, int64_t> csr64;
-    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, NewCodes out);
-    bool (*brackets)(View<const T> X, View<const T> anchors, NewCodes codes, View<T> fractions);
+    bool (*levels)(View<const T> X, View<const T> edges, bool inclusive, NewCodes out, T *largest);
+    bool (*brackets)(View<const T> X, View<const T> anchors, NewCodes codes, View<T> fractions, T *largest);
     CodedOps<T, uint8_t> coded8;
     CodedOps<T, uint16_t> coded16;
     CodedOps<T, int32_t> coded32;

@@ -86,6 +86,12 @@ def product_bound(truth: Array, args: Args) -> Array:
     return linked((args["X"].shape[1] + 1) / 2 * size, truth, args)
 
 
+def plain_product_bound(truth: Array, args: Args) -> Array:
+    """Return the bound for the worst case of d additions."""
+    size = np.abs(wide(args["X"])) @ np.abs(wide(args["W"]))
+    return eps(args) * (args["X"].shape[1] + 1) / 2 * size
+
+
 def hadamard_arrays(
     rng: np.random.Generator, dtype: type, n: int, d: int, m: int, p: int = 0
 ) -> Args:
@@ -124,7 +130,8 @@ def sparse_decay_bound(truth: Array, args: Args) -> Array:
 
 
 HADAMARD = {"X": 0}, {"lengths": 0, "phases": 0}
-# product_cos and product_cossin have no axes: BLAS uses other kernels for other shapes.
+# Products have no axes: BLAS uses other kernels for other shapes. Those of the core are compared in
+# tests/ops/test_products.py.
 ELEMENTWISE: dict[str, Case] = {
     "cos_": Case(
         lambda rng, t, n, d, m: {
@@ -199,6 +206,14 @@ ELEMENTWISE: dict[str, Case] = {
         },
         hadamard_link_bound,
         Axes(*HADAMARD, values=2, prefix=True),
+    ),
+    "product": Case(
+        lambda rng, t, n, d, m: {
+            **projected(rng, t, n, d, m),
+            "out": np.empty((n, m), dtype=t),
+        },
+        plain_product_bound,
+        Axes(),
     ),
     "product_cos": Case(
         lambda rng, t, n, d, m: {

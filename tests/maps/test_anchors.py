@@ -285,3 +285,29 @@ def test_all_zero_data_has_zero_features():
             UnaryIntersection(4),
         ):
             assert not dense(phi.fit(X).transform(X)).any()
+
+
+@pytest.mark.parametrize("neighbors", [1, 2])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_a_number_outside_the_domain_is_named_in_every_tile(neighbors: int, value: float) -> None:
+    X = np.random.default_rng(0).random((700, 3)).astype(np.float32)
+    phi = Anchors(8, n_neighbors=neighbors, n_jobs=1).fit(X)
+    changed = X.copy()
+    changed[600, 1] = value
+    for compute in (phi.transform, phi.codes):
+        with pytest.raises(ValueError, match="row 600, column 1"):
+            compute(changed)
+
+
+@pytest.mark.parametrize("spacing", ["log", "uniform", "kmeans"])
+def test_values_beyond_the_anchors_are_warned_of_in_every_tile(spacing: str) -> None:
+    X = np.random.default_rng(0).random((700, 3)).astype(np.float32)
+    phi = Anchors(8, spacing=spacing, n_neighbors=1, n_jobs=1).fit(X)
+    changed = X.copy()
+    changed[650, 2] = 3.0
+    for compute in (phi.transform, phi.codes):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            compute(X)
+        with pytest.warns(UserWarning, match="row 650, column 2"):
+            compute(changed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.helpers.op_arguments import Array, reference
 from tests.helpers.op_cases import CASES, check
-from tests.helpers.op_forms import every_dtype, every_form
+from tests.helpers.op_forms import every_dtype, every_form, every_numpy_form
 
 
 @every_form
@@ -268,3 +268,35 @@ def test_a_sweep_ends_at_the_minimum_of_each_row_in_turn(form: Any, dtype: type,
         )
         left = np.setdiff1d(np.arange(n), args["order"])
         np.testing.assert_array_equal(args["a"][left], before[left])
+
+
+@every_numpy_form
+@every_dtype
+@pytest.mark.parametrize("name", ["levels", "brackets"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_codes_report_the_largest_number(form: Any, dtype: type, name: str, shared: bool) -> None:
+    """It is NaN where a number, at any place, is negative or not finite; -0 is 0."""
+    rng = np.random.default_rng(4)
+    largest = np.empty(1, dtype)
+    for n, d in ((1, 1), (1, 40), (5, 7), (17, 33), (3, 0), (0, 3)):
+        X = rng.random((n, d)).astype(dtype)
+        table = np.linspace(0.1, 0.9, 20, dtype=dtype)[None]
+        table = table if shared else np.repeat(table, d, axis=0)
+        codes, fractions = np.empty((n, d), np.uint8), np.empty((n, d), dtype)
+        outputs = {"inclusive": True, "out": codes}
+        if name == "brackets":
+            outputs = {"codes": codes, "fractions": fractions}
+        key = "edges" if name == "levels" else "anchors"
+
+        def found(rows: Any, more: Any = outputs | {key: table}) -> float:
+            getattr(form, name)(X=rows, **more, largest=largest)
+            return float(largest[0])
+
+        assert found(X) == X.max(initial=0)
+        for place in np.ndindex(X.shape) if X.size < 50 else [(0, 0), (n - 1, d - 1), (n // 2, 5)]:
+            for value in (-0.0, 7.5, -1e-30, np.nan, -np.nan, np.inf, -np.inf):
+                changed = X.copy()
+                changed[place] = value
+                inside = 0 <= value < np.inf
+                expected = changed.max() if inside else np.nan
+                np.testing.assert_array_equal(found(changed), expected)

@@ -175,7 +175,7 @@ def gram_by_expansion(kernel: Kernel, X: Any, Z: Any) -> Array | None:
         if direct.all():
             return None
         if isinstance(kernel, Gaussian):
-            K = left @ right.T
+            K = ops.product(left, right.T, np.empty((len(X), len(Z))))
         else:
             K = ops.gram_chi2(X, Z, np.empty((len(X), len(Z))))
         bit = 1 / np.log(2)

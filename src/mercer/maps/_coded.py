@@ -38,10 +38,10 @@ class CodedMap(Map):
         """Return the features of X as one coded block."""
 
         def encode(rows: Any, transform: Any, out: Array | None = None) -> Block:
-            return self._stack_tiles(rows, transform, transform.coded)
+            return self._stack_tiles(rows, transform, transform.coded, largest=largest)
 
         rows = self._convert_fitted_input(X)
-        with self._error_reporting(rows):
+        with self._error_reporting(rows) as largest:
             if ops.is_device(rows) or current_device() is not None:
                 block = self._compute_on_device(rows, encode)
             else:

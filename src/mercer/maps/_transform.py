@@ -29,6 +29,11 @@ class TileTransform:
         """Whether values outside the domain are rejected by the transform itself."""
         return False
 
+    @property
+    def finds_largest(self) -> bool:
+        """Whether blocks of dense tiles have ``Coded.largest``."""
+        return False
+
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         """Return the features of a tile, written into `out` where they are dense."""
         raise NotImplementedError

@@ -294,6 +294,10 @@ class Lookup(CodedTransform):
     stage: AnchorInterpolation | NearestAnchor
     d: int
 
+    @property
+    def finds_largest(self) -> bool:
+        return True
+
     def check(self, d: int) -> None:
         require(self.d == d, self, f"{d} columns, got {self.d}")
         self.stage.check(d)

@@ -129,6 +129,10 @@ class Bounds:
         """
         return warn_outside(self.estimator_name, rows, self.low, self.high, numbered=numbered)
 
+    def contain(self, largest: float) -> bool:
+        """Return whether [0, largest] is inside the range of every column; False for NaN."""
+        return bool(np.max(self.low) <= 0 and largest <= np.min(self.high))
+
 
 class Map(
     ClassNamePrefixFeaturesOutMixin,
@@ -332,7 +336,7 @@ class Map(
                     f"{type(self).__name__}: out= is for dense features, and this input gives "
                     "sparse ones."
                 )
-            with self._error_reporting(rows):
+            with self._error_reporting(rows) as largest:
                 if on_device:
                     features = self._compute_on_device(rows, self._device_features, out)
                 else:
@@ -340,7 +344,12 @@ class Map(
                     if dense:  # the loop is here, and not in _write_features, to save frames
                         features = self._output_array(rows, transform, out)
                         work = partial(
-                            self._transform_tile, transform, rows, out=features, check_values=True
+                            self._transform_tile,
+                            transform,
+                            rows,
+                            out=features,
+                            check_values=True,
+                            largest=largest,
                         )
                         cost, most_rows = _dense_cost(rows, transform)
                         n = rows.shape[0]
@@ -474,11 +483,13 @@ class Map(
         *,
         check_values: bool = False,
         compute: Callable[..., Block] | None = None,
+        largest: dict[int, float] | None = None,
     ) -> Block:
         """Return the features of some rows of X, written into those of `out`.
 
         With check_values the numbers are validated here, where they are read into the cache
-        anyway. `compute` replaces the transform as the function of the tile.
+        anyway, and not again where the transform finds the largest of them, which is stored in
+        `largest` under the first row. `compute` replaces the transform as the function of the tile.
         """
         tile = X if rows.stop - rows.start == X.shape[0] else X[rows]
         on_device = ops.is_device(tile)
@@ -487,13 +498,19 @@ class Map(
         elif not is_csr(tile):
             tile = np.ascontiguousarray(tile)  # the same bits for every memory order
         check_values = check_values and not (compute is None and transform.validates_input)
+        found = check_values and transform.finds_largest and type(tile) is np.ndarray
         try:
             if check_values and on_device:
                 tile.start_extremes()  # the result is read once the device has its work
-            elif check_values:
+            elif check_values and not found:
                 self._validate_values(tile)
             block = (compute or transform)(tile, None if out is None else out[rows])
-            if check_values and on_device:
+            if found and isinstance(block, Coded) and block.largest is not None:
+                if np.isnan(block.largest):
+                    self._validate_values(tile)
+                if largest is not None:
+                    largest[rows.start] = block.largest
+            elif check_values and (on_device or found):
                 self._validate_values(tile)
             return block
         except RowError as error:
@@ -534,6 +551,7 @@ class Map(
         compute: Callable[..., Block],
         *,
         check_values: bool = True,
+        largest: dict[int, float] | None = None,
     ) -> Block:
         """Return compute(tile) of all tiles as one block.
 
@@ -548,7 +566,7 @@ class Map(
 
         def work(rows: slice) -> None:
             blocks[rows.start] = self._transform_tile(
-                transform, X, rows, check_values=check_values, compute=own
+                transform, X, rows, check_values=check_values, compute=own, largest=largest
             )
 
         self._run_tiles(work, X, cost, sparse_tile_rows(cost))
@@ -671,15 +689,21 @@ class Map(
             require_nonnegative(type(self).__name__, rows, names, advice=self.domain_advice)
 
     @contextmanager
-    def _error_reporting(self, rows: Any) -> Iterator[None]:
-        """Report the first invalid row, whichever tile failed first; then warn about bounds."""
+    def _error_reporting(self, rows: Any) -> Iterator[dict[int, float]]:
+        """Report the first invalid row, whichever tile failed first; then warn about bounds.
+
+        Rows are not read again where the largest number of each tile, by its first row, is put
+        into the dictionary, and none is outside the bounds.
+        """
+        largest: dict[int, float] = {}
         try:
-            yield
+            yield largest
         except RowError:
             self._validate_values(rows)
             raise
-        if self.bounds_ is not None:
-            self.bounds_(rows)
+        bounds = self.bounds_
+        if bounds is not None and not (largest and all(map(bounds.contain, largest.values()))):
+            bounds(rows)
 
     # Dask and devices.
 

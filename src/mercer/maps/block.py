@@ -160,12 +160,15 @@ class Coded:
     fractions : array of shape (n, places), optional
     empty : boolean array of shape (n,), optional
         Rows without codes: their features are 0.
+    largest : float, optional
+        The largest number that was coded; NaN where one is negative or not finite.
     """
 
     codes: Array
     tables: OneHot | Array
     fractions: Array | None = None
     empty: Array | None = None
+    largest: float | None = None
 
     __repr__ = short_repr
 
@@ -360,10 +363,10 @@ def block_to_host(block: Block) -> Block:
     if not isinstance(block, Coded):
         return block
     tables = block.tables if isinstance(block.tables, OneHot) else np.asarray(block.tables)
-    rest = (
+    fractions, empty = (
         None if array is None else np.asarray(array) for array in (block.fractions, block.empty)
     )
-    return Coded(np.asarray(block.codes), tables, *rest)
+    return Coded(np.asarray(block.codes), tables, fractions, empty)
 
 
 def is_on_device(block: Block) -> bool:
@@ -387,6 +390,7 @@ def select_rows(block: Coded, rows: slice | Array) -> Coded:
         codes=block.codes[rows],
         fractions=None if block.fractions is None else block.fractions[rows],
         empty=None if block.empty is None else block.empty[rows],
+        largest=None,
     )
 
 

@@ -401,7 +401,7 @@ class Landmarks(TileTransform):
             K = gram(self.kernel, rows, self.landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
             if K.dtype == Z.dtype:
-                np.matmul(K, self.projection, out=Z)
+                ops.product(K, self.projection, Z)
             else:
                 Z[...] = K @ self.projection
         require_finite_features(tile, Z)

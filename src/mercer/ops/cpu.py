@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,25 @@ def isa() -> str:
     return _native.isa() if available() else "numpy"
 
 
+@cache
+def narrow_blas() -> bool:
+    """Return whether BLAS is an OpenBLAS with kernels of AVX2, as it has for AMD processors."""
+    from threadpoolctl import threadpool_info
+
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    architectures = [library.get("architecture") for library in libraries]
+    return bool(architectures) and set(architectures) <= {"Haswell", "Zen"}
+
+
+def replaces_blas() -> bool:
+    """Return whether products of dense rows are those of the core.
+
+    They are where its vectors are wider than those of BLAS: it is 1.9 to 2.1 times as fast with
+    AVX-512 beside kernels of AVX2, 0.7 to 1 times beside kernels of the same instruction set.
+    """
+    return available() and _native.isa() == "avx512" and narrow_blas()
+
+
 def compiled(op: Op[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that registers the compiled form of an op if the core is in use."""
     return dispatch.compiled(op) if available() else lambda form: form
@@ -75,14 +94,28 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
     return out
 
 
+@compiled(reference.product)
+def product(X: Array, W: Array, out: Array) -> Array:
+    if not (_supported(out, X, W) and replaces_blas()):
+        return np.matmul(X, W, out=out)
+    _native.product(_rows(X), _rows(W), out)
+    return out
+
+
 @compiled(reference.product_cos)
 def product_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
-    return cos_(np.matmul(X, W, out=out), scale, phases)
+    if not (_supported(out, X, W) and replaces_blas()):
+        return cos_(np.matmul(X, W, out=out), scale, phases)
+    _native.product_cos(_rows(X), _rows(W), scale, _vector(phases, X), out)
+    return out
 
 
 @compiled(reference.product_cossin)
 def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
-    return cossin(np.matmul(X, W), scale, out)
+    if not (_supported(out, X, W) and replaces_blas()):
+        return cossin(np.matmul(X, W), scale, out)
+    _native.product_cossin(_rows(X), _rows(W), scale, out)
+    return out
 
 
 @compiled(reference.exp2neg_)
@@ -369,18 +402,22 @@ def coded_descent(
 
 
 @compiled(reference_codes.levels)
-def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
+def levels(
+    X: Array, edges: Array, inclusive: bool, out: Array, largest: Array | None = None
+) -> Array:
     if not (_is_output(out, CODES) and X.dtype in FLOATS and edges.dtype == X.dtype):
         return NotImplemented
-    _native.levels(_rows(X), _rows(edges), inclusive, out)
+    _store(_native.levels(_rows(X), _rows(edges), inclusive, out), largest)
     return out
 
 
 @compiled(reference_codes.brackets)
-def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
+def brackets(
+    X: Array, anchors: Array, codes: Array, fractions: Array, largest: Array | None = None
+) -> None:
     if not (_is_output(codes, CODES) and _supported(fractions, X, anchors)):
         return NotImplemented
-    _native.brackets(_rows(X), _rows(anchors), codes, fractions)
+    _store(_native.brackets(_rows(X), _rows(anchors), codes, fractions), largest)
     return None
 
 
@@ -464,6 +501,6 @@ def _indices(*arrays: Array) -> list[Array]:
     return [_contiguous(a.astype(dtype, copy=False)) for a in arrays]
 
 
-def _store(out_of_domain: bool, bad: Array | None) -> None:
-    if bad is not None:
-        bad[0] = out_of_domain
+def _store(value: float, out: Array | None) -> None:
+    if out is not None:
+        out[0] = value

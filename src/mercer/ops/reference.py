@@ -43,6 +43,12 @@ def cossin(T: Array, scale: float, out: Array) -> Array:
 
 
 @op
+def product(X: Array, W: Array, out: Array) -> Array:
+    """out[i, j] = (X W)[i, j]."""
+    return np.matmul(X, W, out=out)
+
+
+@op
 def product_cos(X: Array, W: Array, scale: float, phases: Array | None, out: Array) -> Array:
     """out[i, j] = scale cos(2 pi ((X W)[i, j] + phases[j]))."""
     return cos_.reference(np.matmul(X, W, out=out), scale, phases)

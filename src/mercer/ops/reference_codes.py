@@ -100,11 +100,15 @@ def gcws_csr(
 
 
 @op
-def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
+def levels(
+    X: Array, edges: Array, inclusive: bool, out: Array, largest: Array | None = None
+) -> Array:
     """out[i, j] = number of edges of column j below X[i, j] (with inclusive: at or below it).
 
-    edges has one rising row for each column, or a single row for all of them.
+    edges has one rising row for each column, or a single row for all of them. largest[0] is the
+    largest number of X, 0 without numbers; NaN where one is negative or not finite.
     """
+    _store_largest(X, largest)
     for j in range(X.shape[1]):
         row = edges[j if len(edges) > 1 else 0]
         out[:, j] = np.searchsorted(row, X[:, j], side="right" if inclusive else "left")
@@ -112,13 +116,17 @@ def levels(X: Array, edges: Array, inclusive: bool, out: Array) -> Array:
 
 
 @op
-def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
+def brackets(
+    X: Array, anchors: Array, codes: Array, fractions: Array, largest: Array | None = None
+) -> None:
     """codes[i, j] = c = max {c : a_c <= x}, fractions[i, j] = (x - a_c)/(a_{c+1} - a_c).
 
     x = X[i, j], a are the anchors. c is at most the last but one, so that c + 1 exists; the
     fraction is clipped to [0, 1], and 0 between equal anchors. anchors has one rising row for each
     column, or a single row for all of them, and at least two columns; rows may end in inf.
+    largest is that of ``levels``.
     """
+    _store_largest(X, largest)
     count = anchors.shape[1]
     for j in range(X.shape[1]):
         a = anchors[j if len(anchors) > 1 else 0]
@@ -129,6 +137,12 @@ def brackets(X: Array, anchors: Array, codes: Array, fractions: Array) -> None:
             zeros = np.zeros(len(X), X.dtype)
             positions = np.divide(X[:, j] - a[c], gaps, out=zeros, where=gaps > 0)
         fractions[:, j] = np.clip(positions, 0, 1)
+
+
+def _store_largest(X: Array, largest: Array | None) -> None:
+    if largest is not None:
+        inside = np.all((X >= 0) & np.isfinite(X))
+        largest[0] = X.max(initial=0) if inside else np.nan
 
 
 @op

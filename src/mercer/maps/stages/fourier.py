@@ -62,7 +62,7 @@ class FourierFeatures(Stage):
             elif isinstance(link, Cos):
                 ops.product_cos(X, linear.panel, link.scale, link.phases, out)
             elif len(link.phase):
-                link(np.matmul(X, linear.panel), out)
+                link(linear(X), out)
             else:
                 ops.product_cossin(X, linear.panel, link.scale, out)
         unresolved = self._unresolved_rows(X, X.dtype)

@@ -37,10 +37,10 @@ class Matrix(Stage):
         require_panel(self, self.panel, d)
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
+        T = ops.empty((X.shape[0], self.panel.shape[1]), X.dtype, X) if out is None else out
         if is_csr(X):
-            T = ops.empty((X.shape[0], self.panel.shape[1]), X.dtype, X) if out is None else out
             return ops.csr_product(X.indptr, X.indices, X.data, self.panel, T)
-        return np.matmul(X, self.panel, out=out)
+        return ops.product(X, self.panel, T)
 
     def vjp(self, X: Any, G: Array) -> Array:
         return _repeat_rows(G @ self.panel.T, X)
@@ -166,7 +166,7 @@ class Components(Stage):
                 Z = Matrix(self.panel)(X, out)
                 Z -= self.offset
             else:
-                Z = np.matmul(X - self.mean, self.panel, out=out)
+                Z = Matrix(self.panel)(X - self.mean, out)
         require_finite_features(X, Z)
         return Z
 

@@ -31,7 +31,9 @@ class NearestAnchor(Lift):
     def coded(self, X: Array) -> Coded:
         """Return the coded block of a dense tile."""
         codes = ops.empty(X.shape, code_type(self.tables.shape[1]), X)
-        return Coded(ops.levels(X, self.edges, self.inclusive, codes), self.tables)
+        largest = None if ops.is_device(X) else np.zeros(1, X.dtype)
+        ops.levels(X, self.edges, self.inclusive, codes, largest)
+        return Coded(codes, self.tables, largest=None if largest is None else float(largest[0]))
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
         self.coded(X).toarray(out)
@@ -60,8 +62,10 @@ class AnchorInterpolation(Lift):
         """Return the coded block of a dense tile."""
         codes = ops.empty(X.shape, code_type(self.tables.shape[1]), X)
         fractions = ops.empty(X.shape, X.dtype, X)
-        ops.brackets(X, self.anchors, codes, fractions)
-        return Coded(codes, self.tables, fractions)
+        largest = None if ops.is_device(X) else np.zeros(1, X.dtype)
+        ops.brackets(X, self.anchors, codes, fractions, largest)
+        found = None if largest is None else float(largest[0])
+        return Coded(codes, self.tables, fractions, largest=found)
 
     def lift(self, X: Array, out: Array, bad: Array) -> None:
         self.coded(X).toarray(out)

@@ -112,15 +112,35 @@ def gcws_csr(
     return _hash_rows(rows, order, parameters, ids, seed, first, bits, keep_t, out)
 
 
+def _store_largest(x: torch.Tensor, largest: np.ndarray | None) -> None:
+    if largest is not None:
+        inside = bool(torch.all((x >= 0) & torch.isfinite(x)))
+        largest[0] = (float(x.max()) if x.numel() else 0.0) if inside else np.nan
+
+
 @torch_form(reference_codes.levels)
-def levels(X: DeviceArray, edges: Any, inclusive: bool, out: DeviceArray) -> DeviceArray:
+def levels(
+    X: DeviceArray,
+    edges: Any,
+    inclusive: bool,
+    out: DeviceArray,
+    largest: np.ndarray | None = None,
+) -> DeviceArray:
+    _store_largest(X.tensor, largest)
     out.tensor.copy_(_search(tensor(edges, X.tensor), X.tensor, right=inclusive))
     return out
 
 
 @torch_form(reference_codes.brackets)
-def brackets(X: DeviceArray, anchors: Any, codes: DeviceArray, fractions: DeviceArray) -> None:
+def brackets(
+    X: DeviceArray,
+    anchors: Any,
+    codes: DeviceArray,
+    fractions: DeviceArray,
+    largest: np.ndarray | None = None,
+) -> None:
     x, a = X.tensor, tensor(anchors, X.tensor)
+    _store_largest(x, largest)
     count = a.shape[1]
     lower = torch.clamp(_search(a[:, 1:].contiguous(), x, right=True), max=count - 2)
     codes.tensor.copy_(lower)

@@ -52,6 +52,12 @@ def row_norm(X: DeviceArray, out: DeviceArray) -> DeviceArray:
     return out
 
 
+@torch_form(reference.product)
+def product(X: DeviceArray, W: Any, out: DeviceArray) -> DeviceArray:
+    matmul.matmul(X.tensor, tensor(W, X.tensor), out=out.tensor)
+    return out
+
+
 @torch_form(reference.product_cos)
 def product_cos(X: DeviceArray, W: Any, scale: float, phases: Any, out: DeviceArray) -> DeviceArray:
     matmul.product_cos(
