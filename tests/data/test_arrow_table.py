@@ -5,7 +5,6 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -15,6 +14,8 @@ from mercer.data.cells import hash_text
 from mercer.data.in_memory import FrameStream
 from mercer.data.table_schema import TableColumn, TableSchema, category_names
 from mercer.errors import RowError
+
+pl = pytest.importorskip("polars", reason="polars is not installed: pip install --group dev")
 
 SECONDS = dt.datetime(2024, 5, 6, tzinfo=dt.UTC).timestamp()
 COLUMNS = {

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -38,6 +37,8 @@ from tests.helpers.stream_data import (
 
 from mercer import open_stream
 from mercer.data import Chunk, rechunk
+
+pl = pytest.importorskip("polars", reason="polars is not installed: pip install --group dev")
 
 
 def write_csv_zst(folder):

@@ -11,9 +11,9 @@ from pathlib import Path
 import fsspec
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import scipy.sparse as sp
 
 from mercer._typing import is_csr
@@ -242,7 +242,10 @@ REFUSED = {
         a_parquet(f, x=[1.0], when=pa.array([0], pa.timestamp("us"))),
         {"target": "when"},
     ),
-    r"takes no LazyFrame: collect\(\) it": lambda f: (pl.LazyFrame({"x": [1.0]}), {}),
+    r"takes no LazyFrame: collect\(\) it": lambda f: (
+        pytest.importorskip("polars").LazyFrame({"x": [1.0]}),
+        {},
+    ),
     r"rows that can be read more than once, got a generator": lambda f: ((row for row in X), {}),
     r"n_features is for svmlight files": lambda f: (X, {"n_features": 3}),
     r"for a tuple, without target=": lambda f: ((X, y), {"target": y}),

@@ -285,7 +285,8 @@ def test_the_plan_states_memory_and_cache():
         ),
         (
             lambda: classifier().fit(X, y, sample_weight=np.zeros(240)),
-            "at least one non-zero number",
+            # scikit-learn 1.6 leaves the check to minimize_loss
+            "at least one non-zero number|needs rows with a weight above 0",
         ),
         (
             lambda: minimize_loss(rows_of(*data()[:2], np.zeros(90)), LOSSES["logistic"], 1.0),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -32,6 +31,8 @@ from mercer import (
     KernelRegressor,
     open_stream,
 )
+
+pl = pytest.importorskip("polars", reason="polars is not installed: pip install --group dev")
 
 
 def sources(folder, targets=t) -> dict:

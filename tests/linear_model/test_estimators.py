@@ -304,7 +304,7 @@ def test_labels_from_files_are_those_of_memory(tmp_path):
 
 
 def test_names_of_columns_are_kept_and_compared(tmp_path):
-    frame = pd.DataFrame(X, columns=NAMES)
+    frame = pd.DataFrame(X.copy(), columns=NAMES)  # without copy() pandas 2 shares the memory of X
     model = regressor().fit(frame, t)
     assert model.feature_names_in_.tolist() == NAMES
     with pytest.raises(ValueError, match="feature names"):

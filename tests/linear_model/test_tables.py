@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.compose import ColumnTransformer
@@ -27,6 +26,8 @@ from mercer import (
 from mercer.data.stream import CHUNK_BYTES
 from mercer.data.table_schema import TableColumn
 from mercer.errors import RowError
+
+pl = pytest.importorskip("polars", reason="polars is not installed: pip install --group dev")
 
 ROWS = 300
 _random = np.random.default_rng(0)

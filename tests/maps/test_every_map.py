@@ -11,7 +11,6 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -339,6 +338,7 @@ def test_out_that_overlaps_the_input_is_rejected():
 
 @every_case
 def test_polars_in_and_out(case):
+    pl = pytest.importorskip("polars")
     X = data(case)
     frame = pl.DataFrame(X, schema=list("abcde"))
     if getattr(case, "sparse_output", False) is True:  # data frames are dense

@@ -19,8 +19,7 @@ from mercer.stats.moments import Moments
 
 
 def test_the_message_says_what_another_file_is(tmp_path):
-    from safetensors.numpy import save_file
-
+    save_file = pytest.importorskip("safetensors.numpy").save_file
     path = tmp_path / "thing"
     with pytest.raises(FileNotFoundError):
         load(path)

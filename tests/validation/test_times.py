@@ -9,7 +9,6 @@ import datetime as dt
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -29,6 +28,8 @@ from mercer import (
     select,
 )
 from mercer.validation.times import is_time
+
+pl = pytest.importorskip("polars", reason="polars is not installed: pip install --group dev")
 
 N = 40
 A = np.random.default_rng(0).random(N)
@@ -62,7 +63,7 @@ SOURCES = {
         r"\(timedelta64\[s\]\) in X, column 1 \('when'\)",
     ),
     "pandas time zone": (
-        pd.DataFrame({"a": A, "when": pd.date_range("2020", periods=N, tz="UTC")}),
+        pd.DataFrame({"a": A, "when": pd.date_range("2020", periods=N, tz="UTC").as_unit("us")}),
         r"\(datetime64\[us, UTC\]\) in X, column 1 \('when'\)",
     ),
     "pandas period": (

@@ -63,11 +63,11 @@ class PairErrors:
         """
         from scipy.special import ndtri
 
-        self.total()
+        total = self.total()
         A, B = self.errors**2, self.exact**2
         if not A.any():
             return 0.0, (0.0, 0.0)
-        ratio = float(A.mean() / B.mean())
+        ratio = float(np.sum(A) / total)
         spread = np.std(A / A.mean() - B / B.mean(), ddof=1) / np.sqrt(len(A))
         half = float(ndtri(0.5 + confidence / 2) * spread / 2)
         error = float(np.sqrt(ratio))
