@@ -1,4 +1,4 @@
-# make demo | test | test-all | test-isa | test-slow | test-gpu | bench | papers | docs | lint: each makes .venv and installs what it needs.
+# make demo | test | test-all | test-isa | test-sanitize | test-slow | test-gpu | bench | papers | docs | lint: each makes .venv and installs what it needs.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export MERCER_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-all test-isa test-pure test-slow test-gpu bench papers docs lint format native clean
+.PHONY: demo test test-all test-isa test-pure test-sanitize test-slow test-gpu bench papers docs lint format native clean
 
 demo: .venv/installed
 	$(BIN)/mercer compare --report report.html
@@ -33,6 +33,15 @@ test-isa: .venv/developing
 # The first tier without the compiled core.
 test-pure: .venv/developing
 	MERCER_PURE=1 $(PYTEST)
+
+# Ops and readers of text with AddressSanitizer and UndefinedBehaviorSanitizer (GCC on Linux). The interpreter itself leaks.
+SANITIZED := $(shell pwd)/build/sanitize
+test-sanitize: .venv/developing
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DMERCER_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python)
+	$(BIN)/cmake --build $(SANITIZED) --target _native
+	LD_PRELOAD="$$(for one in asan ubsan stdc++; do $${CXX:-g++} -print-file-name=lib$$one.so; done | tr '\n' ' ')" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 MERCER_SANITIZED=$$(ls $(SANITIZED)/_native*.so) \
+	  $(PYTEST) -p tests.helpers.sanitized tests/ops tests/data/test_svmlight.py tests/data/test_hostile_csv.py
 
 # What needs minutes, or the real data sets.
 test-slow: .venv/developing

@@ -141,7 +141,7 @@ def _run(
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    quiet = console.as_json or not sys.stderr.isatty()
+    quiet = console.as_json or sys.stderr is None or not sys.stderr.isatty()
     done = 0
     with Progress(
         *columns, console=rich_console(stderr=True), transient=True, disable=quiet

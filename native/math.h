@@ -99,7 +99,9 @@ template <class T> struct Log2 {
     static INLINE void split(V<T> u, V<T> &whole, V<T> &s, V<T> &slope) {  // log2 u = whole + s slope
         using C = Coefficients<T>;
         I<T> one = bits<T>(splat(T(1)));
-        I<T> shifted = bits<T>(u) - C::sqrt_half + one;  // exponent field = bias + floor(log2(u / sqrt(1/2))), the sign bit is clear
+        // exponent field = bias + floor(log2(u / sqrt(1/2))), the sign bit is clear; unsigned, because the sum overflows for NaN
+        using U = typename Types<T>::U;
+        I<T> shifted = reinterpret_cast<I<T>>(reinterpret_cast<U>(bits<T>(u)) + reinterpret_cast<U>(one - C::sqrt_half));
         I<T> k = (shifted >> C::mantissa) - C::bias;
         V<T> m = number<T>(bits<T>(u) - (k << C::mantissa));
         s = (m - T(1)) / (m + T(1));

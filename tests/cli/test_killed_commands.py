@@ -133,6 +133,10 @@ print(json.dumps({"killed": counts[0], "with a checkpoint": counts[1], "finished
 SOAK = (
     SETUP
     + """
+import pyarrow
+# pools of one thread, which is there after the first round: larger ones grow when they are busy
+pyarrow.set_cpu_count(1)
+pyarrow.set_io_thread_count(1)
 seconds = float(sys.argv[2])
 LINES = [f"{fit_of(source)} -o model{i}.mercer --force" for i, source in enumerate(SOURCES)]
 LINES += [f"{fit_of('data.csv')} --checkpoint c.ckpt -o model0.mercer --force",

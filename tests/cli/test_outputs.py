@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -88,6 +89,49 @@ def test_a_reader_that_stops_reading_does_not_stop_the_command(line, output, opt
     assert said == ""
     run(line.replace("out.", "again."))
     assert Path(output).read_bytes() == Path(output.replace("out.", "again.")).read_bytes()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+def test_messages_that_find_a_full_disk_do_not_stop_the_command(folder):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", MERCER, *f"{FIT} -o out.mercer".split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT,
+        )
+    assert done.returncode == 0, done.stderr
+    expected = "Note: messages cannot be written (No space left on device); the command goes on.\n"
+    assert done.stderr == expected
+    run(f"{FIT} -o again.mercer")
+    assert Path("out.mercer").read_bytes() == Path("again.mercer").read_bytes()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="descriptors are closed by a POSIX shell")
+def test_a_command_without_standard_output_and_error_writes_its_file(folder):
+    words = [sys.executable, "-c", MERCER, *f"{FIT} -o out.mercer".split()]
+    line = f"{shlex.join(words)} >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line], timeout=LIMIT).returncode == 0
+    assert load("out.mercer").random_state == 0
+
+
+def test_links_without_an_end_and_without_a_folder_are_refused_in_words(folder):
+    Path("loop.mercer").symlink_to("loop.mercer")
+    assert "loop.mercer: Too many levels of symbolic links." in fails(f"{FIT} -o loop.mercer")
+    Path("far.mercer").symlink_to("none/far.mercer")
+    expected = f"There is no folder {Path.cwd() / 'none'} to write far.mercer to."
+    assert expected in fails(f"{FIT} -o far.mercer")
+
+
+def test_a_temporary_name_that_is_no_file_of_ours_is_left(folder):
+    for make in (os.mkfifo, os.mkdir, lambda name: os.symlink("data.csv", name)):
+        make(".out.mercer.part")
+        before = os.lstat(".out.mercer.part")
+        words = ".out.mercer.part is not a regular file, and in the way of the temporary file"
+        assert words in fails(f"{FIT} -o out.mercer")
+        assert os.path.samestat(os.lstat(".out.mercer.part"), before)
+        os.rename(".out.mercer.part", f"old{before.st_ino}")
 
 
 def test_predictions_for_a_reader_that_stops_end_the_command(folder):

@@ -570,3 +570,16 @@ def test_kernel_values_of_sparse_pairs_are_those_of_dense_ones(kernel):
     assert_allclose(
         kernel_values(kernel, X, pairs), kernel.pairs(dense[pairs[0]], dense[pairs[1]]), rtol=1e-11
     )
+
+
+def test_a_law_with_an_end_has_no_sampling_error_there():
+    """error^2 = floor^2 + (1/size - 1/end), as of columns that are drawn without replacement."""
+    law = Law("n_components", -0.5, 1.0, 0.02, 100, (4, 8), (0.5, 0.3))
+    for size in (4, 17, 50, 99):
+        assert law.error(size) == pytest.approx((0.02**2 + 1 / size - 1 / 100) ** 0.5)
+    assert law.error(100) == law.error(1000) == 0.02
+    for error in (0.4, 0.2, 0.1, 0.05, 0.021):
+        size = law.size_for(error)
+        assert law.error(size) <= error * (1 + 1e-9) < law.error(size - 1)
+    assert law.size_for(0.9) == 4  # from the smallest pilot on
+    assert law.size_for(0.0200001) == 100 and law.size_for(0.02) is None

@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -421,3 +422,19 @@ def test_a_linear_model_has_coefficients_of_columns():
         np.testing.assert_allclose(model.coef_, Ridge(0.3).fit(X, t).coef_, rtol=0, atol=1e-9)
         chosen = SelectFromModel(model, prefit=True, max_features=1, threshold=-np.inf)
         assert chosen.transform(X).shape == (N, 1)
+
+
+def test_scores_with_weights_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    rows = rng.random((200, 3))
+    numbers, labels = rows[:, 0] + rng.normal(size=200), rng.integers(0, 2, 200)
+    weights = rng.random(200) * (rows[:, 0] > 0.5)
+    for model, truth, score in (
+        (KernelRegressor(RandomFourier(16, random_state=0), alpha=1.0), numbers, r2_score),
+        (KernelClassifier(RandomFourier(16, random_state=0), alpha=1.0), labels, accuracy_score),
+    ):
+        model.fit(rows, truth)
+        plain, weighted = model.score(rows, truth), model.score(rows, truth, sample_weight=weights)
+        assert plain == pytest.approx(score(truth, model.predict(rows)))
+        expected = score(truth, model.predict(rows), sample_weight=weights)
+        assert weighted == pytest.approx(expected) and abs(weighted - plain) > 1e-3

@@ -382,3 +382,19 @@ def test_what_does_not_go_with_a_penalty_is_refused(more, words):
     with pytest.raises(ValueError, match=words):
         KernelRegressor(**{"feature_map": MAPS, **more}).fit(X, t)
     assert not hasattr(KernelRegressor(MAPS, alpha=1.0).fit(X, t), "kkt_")
+
+
+def test_kkt_is_computed_from_the_coefficients_of_the_model(monkeypatch):
+    """By a solver whose solution is wrong by a thousandth, and by the residuals of the rows."""
+    search = lasso._search_signs_of_outputs
+    monkeypatch.setattr(lasso, "_search_signs_of_outputs", lambda *args: 1.001 * search(*args))
+    model = KernelRegressor(MAPS, penalty="l1", alpha=0.2).fit(X, t)
+    Z, c = features() - features().mean(axis=0), model.feature_coef_
+    gradient = Z.T @ (t - t.mean() - Z @ c)
+    violations = [
+        abs(g - 0.2 * np.sign(one)) if one else max(abs(g) - 0.2, 0.0)
+        for g, one in zip(gradient, c, strict=True)
+    ]
+    expected = max(violations) / np.abs(Z.T @ (t - t.mean())).max()
+    assert expected > 1e-4
+    assert model.kkt_ == pytest.approx(expected, rel=1e-6)

@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 from mercer import (
     GCWS,
     Anchors,
+    Identity,
     KernelClassifier,
     KernelRegressor,
     RandomFourier,
@@ -207,3 +208,15 @@ def test_a_plan_of_many_multiply_adds_states_its_seconds():
     short = plan_fit(1000, 20, 512, limit=10**12)
     assert short.solver_seconds == 0
     assert "About" not in str(short)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7])
+def test_equal_rows_have_no_coefficients_where_their_mean_is_rounded(prefer_gram, value):
+    """Whatever the order of the sum: about a rounded mean, rows are not 0."""
+    for rows in range(2, 40):
+        model = KernelRegressor(Identity(), alpha=0.0).fit(
+            np.full((rows, 50), value), np.arange(float(rows))
+        )
+        assert model.plan_.route == "gram"
+        assert not np.abs(model.feature_coef_).max() > 1e-12
+        assert model.predict(np.zeros((1, 50)))[0] == pytest.approx((rows - 1) / 2)

@@ -5,6 +5,7 @@ say nothing.
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from tests.helpers.selection_data import FEW, plane, rings, select
 
 import mercer
-from mercer import Chi2Series, KernelClassifier, KernelRegressor, RandomFourier
+from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier
 from mercer.model_selection.candidates import ALTERNATIVES
 from mercer.model_selection.halving import SuccessiveHalving
 from mercer.model_selection.schedule import Budget
@@ -324,3 +325,35 @@ def test_linear_goes_first_in_the_final(board):
         *rings(), kernels=FEW, random_state=0, tell=lambda stage, name: heard.append((stage, name))
     )
     assert next(name for stage, name in heard if stage == "the final") == "linear"
+
+
+def test_bytes_a_row_are_those_of_the_features_and_seconds_those_of_fit_and_predict(monkeypatch):
+    """With a clock that a fit advances by 3 seconds, and predictions of its rows by 0.5."""
+    now = 0.0
+
+    def advance(name: str, seconds: float) -> None:
+        work = getattr(KernelClassifier, name)
+
+        def slow(self, *args, **named):
+            nonlocal now
+            now += seconds
+            return work(self, *args, **named)
+
+        monkeypatch.setattr(KernelClassifier, name, slow)
+
+    advance("fit", 3.0)
+    advance("predict", 0.5)
+    monkeypatch.setattr(
+        "mercer.model_selection.halving.time", SimpleNamespace(perf_counter=lambda: now)
+    )
+    X, y = rings()
+    maps = [FEW[0], GCWS(32, bits=4, random_state=0)]
+    board = select(abs(X), y, kernels=maps, random_state=0, max_seconds=1e9)
+    entries = [one for one in board.entries if one.kind == "map"]
+    assert len(entries) == 2
+    for one in entries:
+        fitted = one.model.fit(abs(X), y).feature_map_
+        measured = sum(block.nbytes for block in fitted.blocks(abs(X))) / len(X)
+        assert one.bytes_per_row == pytest.approx(measured)
+        assert (one.fit_seconds, one.predict_seconds) == (3.0, 0.5)
+    assert len({one.bytes_per_row / one.features for one in entries}) == 2  # codes and numbers

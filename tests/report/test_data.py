@@ -260,3 +260,14 @@ def test_sizes_with_too_many_weights_to_draw_a_dozen_times_are_left_out():
         0,
     )
     assert found.sizes == (256, 512) and found.size == 4096
+
+
+def test_the_error_of_a_heat_map_is_that_of_its_matrices(sample):
+    model = KernelClassifier(RandomFourier(16, gamma=4.0, random_state=0))
+    for found in (
+        gram_heat_map("fourier", model, sample, False, 0),
+        scalar_heat_map("chi2", KernelClassifier(Chi2Series(2)), sample, 0),
+    ):
+        difference = np.linalg.norm(found.approximate - found.exact)
+        assert found.error == pytest.approx(difference / np.linalg.norm(found.exact))
+        assert 1e-3 < found.error < 1

@@ -73,7 +73,7 @@ class Console:
         """
         if self.as_json:
             yield _ProgressEvents(self)
-        elif sys.stderr.isatty():
+        elif sys.stderr is not None and sys.stderr.isatty():  # None where it was closed
             with _progress_bars() as bars:
                 yield _ProgressBar(bars, description)
         else:
@@ -99,13 +99,16 @@ def wrap_lines(text: str, width: int | None = None) -> str:
 
 
 class _TextOutput(io.TextIOWrapper):
-    """Text output that is discarded once its reader has closed the pipe."""
+    """Text output that is discarded once it cannot be written: a closed pipe, a full disk."""
 
     def write(self, text: str) -> int:
         try:
             super().write(text)
             self.flush()
-        except BrokenPipeError:
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                lost = f"Note: messages cannot be written ({error.strerror}); the command goes on."
+                click.echo(lost, err=True)
             # what the buffer holds is written there, too
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self.fileno())
@@ -114,8 +117,11 @@ class _TextOutput(io.TextIOWrapper):
 
 
 @contextmanager
-def discard_after_closed_pipe() -> Iterator[None]:
-    """Go on without standard output where its reader ends: ``mercer fit --json ... | head -1``."""
+def discard_lost_messages() -> Iterator[None]:
+    """Go on without standard output where its reader ends: ``mercer fit --json ... | head -1``.
+
+    Or where its disk is full: ``mercer fit ... > log``.
+    """
     stream = sys.stdout
     if not hasattr(stream, "buffer"):  # a StringIO is no pipe
         yield

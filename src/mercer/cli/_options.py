@@ -328,7 +328,7 @@ def require_output(
 
     Until the command ends, no other run may write it, and a closed pipe does not stop the command.
     """
-    from mercer.cli._console import discard_after_closed_pipe
+    from mercer.cli._console import discard_lost_messages
     from mercer.persistence.atomic_write import reserve_output
 
     if suffixes and path.suffix.lower() not in suffixes:
@@ -337,8 +337,10 @@ def require_output(
         )
     if path.is_dir():
         raise ValueError(f"The output {path} is a folder: name a file.")
-    if not path.parent.is_dir():
-        raise ValueError(f"There is no folder {path.parent} to write {path.name} to.")
+    target = Path(os.path.realpath(path))  # of a link, which may have no file yet
+    folder = target.parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder} to write {target.name} to.")
     if path.exists() and not path.is_file():
         raise ValueError(f"The output {path} is not a regular file, and is not replaced: name one.")
     if path.exists() and not force:
@@ -346,7 +348,7 @@ def require_output(
     if any(
         other is not None
         and (
-            other.resolve() == path.resolve()
+            os.path.realpath(other) == str(target)
             or (other.exists() and path.exists() and other.samefile(path))
         )
         for other in inputs
@@ -354,12 +356,11 @@ def require_output(
         raise ValueError(
             f"{path} is an input or the checkpoint, and the output: name another file."
         )
-    folder = path.resolve().parent
-    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"No permission to write {path.name} to the folder {folder}.")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"No permission to write {path.name} to the folder {target.parent}.")
     context = click.get_current_context()
     context.with_resource(reserve_output(path))
-    context.with_resource(discard_after_closed_pipe())
+    context.with_resource(discard_lost_messages())
 
 
 def _select(text: str | None, names: list[str] | None) -> list[Any] | None:

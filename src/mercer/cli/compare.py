@@ -226,7 +226,7 @@ def _select(X: Any, y: Any, tell: Callable[[str, str], None], **settings: Any) -
 @contextmanager
 def _status(console: Console) -> Iterator[Callable[[str, str], None]]:
     """Return tell(stage, name) for select: a status line on a terminal, events with --json."""
-    if console.as_json or not sys.stderr.isatty():
+    if console.as_json or sys.stderr is None or not sys.stderr.isatty():
         yield lambda stage, name: console.event("trial", stage=stage, name=name)
         return
     with rich_console(stderr=True).status("compare") as status:

@@ -13,7 +13,7 @@ import numpy as np
 from mercer._typing import Array
 
 _BINS = 100  # of the paper's histogram
-_GRID = 4000  # points among which the maxima of the minimax error are searched
+_GRID = 33  # points of each interval from which the search of a maximum of the error begins
 
 
 def residual(x: Array, poles: Array) -> Array:
@@ -95,9 +95,7 @@ def fit_poles(x: Array, h: Array, n: int) -> Array:
         poles = np.exp(log_poles)
         total = x[:, None] + poles
         factors = (x[:, None] - poles) / total
-        others = np.stack(
-            [np.prod(np.delete(factors, q, axis=1), axis=1) for q in range(n)], axis=1
-        )
+        others = _products_of_others(factors)
         product = factors[:, 0] * others[:, 0]
         value = weight @ product**2
         slopes = -2 * x[:, None] * poles / total**2 * others
@@ -121,6 +119,14 @@ def fit_poles(x: Array, h: Array, n: int) -> Array:
     return np.sort(np.exp(min(runs, key=lambda run: run.fun).x))
 
 
+def _products_of_others(factors: Array) -> Array:
+    """prod_{p != q} f_ip for every i and q: the product before q times the product after it."""
+    before, after = np.ones_like(factors), np.ones_like(factors)
+    np.cumprod(factors[:, :-1], axis=1, out=before[:, 1:])
+    np.cumprod(factors[:, :0:-1], axis=1, out=after[:, -2::-1])
+    return before * after
+
+
 def _initial_poles(n: int) -> Array:
     """Return an approximation of the minimax poles, rising; the exact one for n = 1."""
     if n == 1:
@@ -134,24 +140,16 @@ def _error_maxima(poles: Array) -> Array:
 
     The last maximum is at x = 1.
     """
-    grid = np.concatenate([np.geomspace(poles[0] * 1e-4, 1.0, _GRID), poles])
-    grid = np.sort(grid[grid <= 1.0])
-    values = grid * residual(grid, poles) ** 2
-    interval_of = np.searchsorted(poles, grid, side="right")
-    maxima = []
-    for interval in range(len(poles)):
-        inside = np.flatnonzero(interval_of == interval)
-        best = inside[np.argmax(values[inside])]
-        maxima.append(_parabola_maximum(np.log(grid), values, best))
-    return np.array([*maxima, residual(np.ones(1), poles)[0] ** 2])
-
-
-def _parabola_maximum(t: Array, values: Array, best: int) -> float:
-    """Return the maximum of the parabola through log values at a grid's maximum and beside it."""
-    if best == 0 or best == len(values) - 1:
-        return float(values[best])
-    left, middle, right = np.log(np.maximum(values[best - 1 : best + 2], 1e-300))
-    a, b = t[best - 1] - t[best], t[best + 1] - t[best]
-    curve = ((left - middle) / a - (right - middle) / b) / (a - b)
-    slope = (left - middle) / a - curve * a
-    return float(np.exp(middle - slope**2 / (4 * curve))) if curve < 0 else float(values[best])
+    logs = np.log(poles)
+    edges = np.concatenate([[logs[0] - 9.0], logs])
+    t = edges[:-1, None] + np.diff(edges)[:, None] * np.linspace(0.0, 1.0, _GRID)
+    values = np.exp(t) * residual(np.exp(t).ravel(), poles).reshape(t.shape) ** 2
+    best = t[np.arange(len(t)), np.argmax(values, axis=1)]
+    for _ in range(3):  # Newton's method: ln(x P^2) is concave in ln x between two poles
+        x = np.exp(best)[:, None]
+        product, difference = x * poles, x**2 - poles**2
+        slope = 1 + 4 * np.sum(product / difference, axis=1)
+        curve = -4 * np.sum(product * (x**2 + poles**2) / difference**2, axis=1)
+        best = best - slope / curve
+    x = np.concatenate([np.exp(best), [1.0]])
+    return x * residual(x, poles) ** 2

@@ -106,6 +106,11 @@ def _open_part(path: Path, target: Path) -> _Part:
             handle, is_new = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), True
         except FileExistsError:
             try:
+                if not stat.S_ISREG(part.lstat().st_mode):
+                    raise ValueError(
+                        f"{part} is not a regular file, and in the way of the temporary file of "
+                        f"{path}: remove it, or name another output."
+                    ) from None
                 handle = os.open(part, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
                 is_new = False
             except FileNotFoundError:  # its writer has ended

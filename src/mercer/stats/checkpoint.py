@@ -76,7 +76,10 @@ class Checkpoint:
                 if set(facts) - {"partial"} != {"kind", "format", "sha256", *_FIELDS}:
                     raise ValueError(f"it needs {', '.join(_FIELDS)}, and nothing else")
         except ValueError as error:
-            raise ValueError(f"{error} Remove it to start from the first row.") from None
+            raise ValueError(
+                f"{error} Name another file, or remove a damaged checkpoint to start from the "
+                "first row."
+            ) from None
         saved = (facts["inputs"], facts["shards"], facts["rows"], facts["complete"])
         if "partial" not in facts:
             return cls(*saved, State(arrays, facts["values"]))

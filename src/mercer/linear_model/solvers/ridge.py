@@ -210,14 +210,16 @@ def eigenvectors(matrix: Any, *, overwrite: bool = False) -> tuple[Array, Array]
     return values, vectors
 
 
-def decompose(matrix: Any, *, overwrite: bool = False) -> tuple[Array, Array, float]:
+def decompose(
+    matrix: Any, *, least: float = 0.0, overwrite: bool = False
+) -> tuple[Array, Array, float]:
     """Return the eigenvalues above a cut, ascending, their eigenvectors, and the cut.
 
-    The cut is D eps times the largest eigenvalue, or twice the most negative one. The matrix may
-    be overwritten.
+    The cut is D eps times the largest eigenvalue, twice the most negative one, or `least`. The
+    matrix may be overwritten.
     """
     values, vectors = eigenvectors(matrix, overwrite=overwrite)
-    cut = max(len(matrix) * _EPS * values[-1], -2 * values[0], 0.0)
+    cut = max(len(matrix) * _EPS * values[-1], -2 * values[0], least)
     positive = slice(np.count_nonzero(values <= cut), None)
     return values[positive], vectors[:, positive], float(cut)
 

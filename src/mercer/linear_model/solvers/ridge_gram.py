@@ -83,7 +83,9 @@ class GramDecomposition(RidgeDecomposition):
                 "down."
             )
         scale = float(np.trace(gram)) / D or 1.0
-        values, vectors, cut = decompose(gram, overwrite=True)
+        # Equal rows are not 0 about a mean whose sum of len(w) rows was rounded.
+        rounding = n * float(mean @ mean) * (len(w) * np.finfo(np.float64).eps) ** 2
+        values, vectors, cut = decompose(gram, least=rounding, overwrite=True)
         normal = NormalEquations(
             n,
             mean,
