@@ -99,11 +99,12 @@ template <class T> struct Log2 {
     static INLINE void split(V<T> u, V<T> &whole, V<T> &s, V<T> &slope) {  // log2 u = whole + s slope
         using C = Coefficients<T>;
         I<T> one = bits<T>(splat(T(1)));
-        // exponent field = bias + floor(log2(u / sqrt(1/2))), the sign bit is clear; unsigned, because the sum overflows for NaN
+        // exponent field = bias + floor(log2(u / sqrt(1/2))), the sign bit is clear; unsigned, because sums overflow for NaN and -0
         using U = typename Types<T>::U;
-        I<T> shifted = reinterpret_cast<I<T>>(reinterpret_cast<U>(bits<T>(u)) + reinterpret_cast<U>(one - C::sqrt_half));
+        const U pattern = reinterpret_cast<U>(bits<T>(u));
+        I<T> shifted = reinterpret_cast<I<T>>(pattern + reinterpret_cast<U>(one - C::sqrt_half));
         I<T> k = (shifted >> C::mantissa) - C::bias;
-        V<T> m = number<T>(bits<T>(u) - (k << C::mantissa));
+        V<T> m = number<T>(reinterpret_cast<I<T>>(pattern - (reinterpret_cast<U>(k) << C::mantissa)));
         s = (m - T(1)) / (m + T(1));
         whole = number<T>(bits<T>(splat(C::magic)) + k) - splat(C::magic);
         slope = horner(C::log, s * s);
