@@ -203,8 +203,8 @@ def test_a_model_that_leads_and_was_not_finished_is_named_and_nothing_is_conclud
     verdict = decided(linear, result("fourier", "map", 301), **searched)
     assert verdict.unfinished == (TREES,)
     assert verdict.summary.startswith(
-        "Undecided: gradient boosting led on 1,000 rows (85.00%), and was not finished. Of those "
-        "that were: linear has 75.00% +- "
+        "Undecided: gradient boosting led on 1,000 rows (85.00%), and was not finished; a larger "
+        "max_seconds would decide. Of those that were: linear has 75.00% +- "
     )
     assert "enough" not in verdict.summary
     behind = {**searched, "last": {"linear": round_1, TREES: result(TREES, "outside", 291)}}

@@ -95,7 +95,9 @@ def _too_many_classes(
     question = "Is it the right column?"
     if len(values) == rows:
         question = "Every row has a different one: is it an identifier?"
-    regress = "" if is_text else "; for regression, --task regress"
+    regress = "; for regression, " + (
+        "write numbers without units or currencies" if is_text else "--task regress"
+    )
     return ValueError(
         f"The target {name!r} has {len(values):,} distinct values in its first {rows:,} rows "
         f"({examples}, ...), and at most {most:,} are accepted as classes. {question} For more "

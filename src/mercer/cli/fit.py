@@ -319,8 +319,13 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
                 "on rows left out the model is no better than a constant prediction. The columns "
                 "may say nothing about the target; compare other maps with mercer compare."
             )
-    importances = None
-    if fitted_metrics(model.feature_map_):
+    importances, metrics = None, fitted_metrics(model.feature_map_)
+    if len(metrics) == 1 and metrics[0].is_identity_:
+        console.note(
+            "no learned metric had a lower error on held-out rows than the columns as they are: "
+            "the metric is the identity, and columns have no importances."
+        )
+    elif metrics:
         importances = getattr(model, "importances_", None)
     if importances is not None:
         console.print(f"Importances by the learned metric: {format_importances(model)}.")

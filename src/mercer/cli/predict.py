@@ -35,13 +35,14 @@ from mercer.cli.fit import MapType
     is_flag=True,
     help="Add columns score_<class>; of two classes, only that of the second.",
 )
-@click.option("--proba", is_flag=True, help="Add columns probability_<class>.")
-@click.option("--std", is_flag=True, help="Add a column std: standard deviations, noise included.")
+@click.option("--proba", is_flag=True, help="Add columns probability_<class>; needs fit --uncertainty true, or --loss log_loss.")
+@click.option("--std", is_flag=True, help="Add a column std: standard deviations, noise included; needs fit --uncertainty true.")
 @click.option(
     "--interval",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="COVERAGE",
-    help="Add columns lower and upper: prediction intervals of this coverage, such as 0.9.",
+    help="Add columns lower and upper: prediction intervals of this coverage, such as 0.9; needs "
+    "fit --uncertainty true.",
 )
 @click.option(
     "--leverage",
@@ -54,7 +55,7 @@ from mercer.cli.fit import MapType
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="COVERAGE",
     help="Add columns set_<class>, true or false: the classes that a row may have, of which its "
-    "own is one with this probability (0.9).",
+    "own is one with this probability (0.9); needs fit --uncertainty true.",
 )
 @click.option(
     "--keep", metavar="A,B,...", help="Columns of DATA to write beside the predictions: ids."

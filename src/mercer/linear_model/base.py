@@ -240,9 +240,14 @@ class KernelModel(BaseEstimator):
         """Share of each column of X in the squared gradients of the model, by its metric."""
         check_is_fitted(self)
         metrics = fitted_metrics(self.feature_map_)
+        name = type(self).__name__
+        if len(metrics) == 1 and metrics[0].is_identity_:
+            raise AttributeError(
+                f"{name} has no importances_: its metric is the identity, since no learned one had "
+                "a lower error on held-out rows. Use sklearn.inspection.permutation_importance."
+            )
         found = column_importances(self.feature_map_) if len(metrics) == 1 else None
         if found is None:
-            name = type(self).__name__
             raise AttributeError(
                 f"{name} has several metrics, or one of features that mix columns: see "
                 "importances_ of the Metric in feature_map_.maps_."
@@ -464,10 +469,10 @@ class KernelModel(BaseEstimator):
         if training is None:
             raise ParameterError(
                 "",
-                f"This {name} was fitted without measures of its uncertainty, and has no copy of "
-                "its training rows (it was loaded, updated by partial_fit, or fitted on a file, on "
-                "a tensor or on more than 64 MB of rows). Fit it with uncertainty=True, or by "
-                "mercer fit --uncertainty true.",
+                f"This {name} was fitted without measures of its uncertainty: fit it again with "
+                "mercer fit --uncertainty true, or uncertainty=True in Python. (They are measured "
+                "afterwards only while the model has a copy of its training rows: not from a file, "
+                "after partial_fit, of tensors or of more than 64 MB.)",
             )
         X, y, sample_weight, groups, parameters = training
         model = copy.copy(self)  # whose fitted attributes may be set again

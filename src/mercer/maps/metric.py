@@ -60,6 +60,9 @@ class Metric(Map):
     importances_ : array of shape (n_features,)
         The diagonal of M, divided by its sum: the shares of the columns in the squared gradients
         of the model. Columns of one unit are comparable, which ``Scaled`` gives them.
+    is_identity_ : bool
+        Whether M = I, as where no round lowered the error of held-out rows: importances say nothing
+        then, and models have none.
     validation_scores_ : array of shape (rounds + 1,)
         R^2 on the held-out rows after each round, M = I first; None where nothing was learned.
     kernel_, limit_ : Kernel
@@ -139,6 +142,13 @@ class Metric(Map):
         M = self.metric_
         diagonal = M if M.ndim == 1 else np.diag(M)
         return diagonal / diagonal.sum()
+
+    @property
+    def is_identity_(self) -> bool:
+        """Whether M = I: no round lowered the error of held-out rows."""
+        check_is_fitted(self)
+        P = self.matrix_
+        return bool(np.array_equal(P, np.ones(len(P)) if P.ndim == 1 else np.eye(len(P))))
 
     @property
     def kernel_(self) -> Kernel:

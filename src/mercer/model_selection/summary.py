@@ -279,7 +279,7 @@ class _Words:
         score = self.scoring.format_named(first.score)
         return (
             f"Undecided: {first.label} led on {first.rows:,} rows ({score}){more}, and was not "
-            "finished."
+            "finished; a larger max_seconds would decide."
         )
 
     def comparisons(self, comparisons: Sequence[Comparison]) -> str:
