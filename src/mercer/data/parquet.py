@@ -59,6 +59,8 @@ class ParquetTable(TypedFilesTable):
             at = 0  # row groups before `start` are not read
             while groups and at + file.metadata.row_group(groups[0]).num_rows <= start:
                 at += file.metadata.row_group(groups.pop(0)).num_rows
+            if not groups:  # pyarrow 18 and 19 refuse an empty list
+                return
             for batch in file.iter_batches(rows, row_groups=groups, columns=list(types)):
                 yield at, cast_batch(batch, types)
                 at += batch.num_rows
