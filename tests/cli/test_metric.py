@@ -47,6 +47,14 @@ def test_a_map_with_a_metric_is_written_as_text_and_json_has_the_importances(row
     assert "metric:kind=diagonal >> fourier:n_components=64" in run("inspect m.mercer")
 
 
+def test_a_metric_that_stays_the_identity_is_said(rows):
+    metric = "metric:n_rounds=0 >> fourier:n_components=64"
+    text = run(f'fit rows.csv --target outcome --map "{metric}" -o m.mercer')
+    assert "the metric is the identity, and columns have no importances" in " ".join(text.split())
+    assert "Importances" not in text
+    assert "importances" not in run("inspect m.mercer")
+
+
 def test_a_map_without_a_gradient_is_refused_in_a_sentence(rows):
     message = fails('fit rows.csv --target outcome --map "metric >> gcws" -o m.mercer')
     assert "GCWS has no gradient, from which a metric is learned" in message

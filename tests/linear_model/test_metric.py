@@ -105,6 +105,15 @@ def test_a_metric_that_does_not_help_is_the_identity():
     assert model.score(X, y) < 0.5
 
 
+def test_an_identity_has_no_importances():
+    X = np.random.default_rng(0).normal(size=(100, 5))
+    model = KernelRegressor(Metric(n_rounds=0) >> RandomFourier(32), random_state=0)
+    model.fit(X, X[:, 0])
+    assert metric_of(model).is_identity_
+    with pytest.raises(AttributeError, match="its metric is the identity"):
+        _ = model.importances_
+
+
 def test_scores_of_rounds_end_after_three_that_do_not_rise():
     X, y = two_of_ten(300)
     model = KernelRegressor(Metric(n_rounds=12) >> RandomFourier(64), random_state=0).fit(X, y)
