@@ -86,7 +86,7 @@ def test_a_model_without_uncertainty_says_how_to_fit_it(model):
     message = fails("predict model.mercer data.parquet --proba -o p.parquet")
     assert "uncertainty=True" in message and "loss='log_loss'" in message
     message = fails("predict model.mercer data.parquet --set 0.9 -o p.parquet")
-    assert "Fit it with uncertainty=True" in message
+    assert "fit it again with mercer fit --uncertainty true" in message
     assert "0<x<1" in fails("predict model.mercer data.parquet --set 1 -o p.parquet", 2)
 
 

@@ -321,9 +321,9 @@ def _print_summary(model: Any, stream: Any, seconds: float, output: Path, consol
             )
     importances, metrics = None, fitted_metrics(model.feature_map_)
     if len(metrics) == 1 and metrics[0].is_identity_:
-        console.note(
-            "no learned metric had a lower error on held-out rows than the columns as they are: "
-            "the metric is the identity, and columns have no importances."
+        console.print(
+            "No importances: no learned metric had a lower error on held-out rows than the columns "
+            "as they are, and the metric is the identity."
         )
     elif metrics:
         importances = getattr(model, "importances_", None)

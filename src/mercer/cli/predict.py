@@ -35,8 +35,16 @@ from mercer.cli.fit import MapType
     is_flag=True,
     help="Add columns score_<class>; of two classes, only that of the second.",
 )
-@click.option("--proba", is_flag=True, help="Add columns probability_<class>; needs fit --uncertainty true, or --loss log_loss.")
-@click.option("--std", is_flag=True, help="Add a column std: standard deviations, noise included; needs fit --uncertainty true.")
+@click.option(
+    "--proba",
+    is_flag=True,
+    help="Add columns probability_<class>; needs fit --uncertainty true, or --loss log_loss.",
+)
+@click.option(
+    "--std",
+    is_flag=True,
+    help="Add a column std: standard deviations, noise included; needs fit --uncertainty true.",
+)
 @click.option(
     "--interval",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
