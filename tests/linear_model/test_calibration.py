@@ -294,7 +294,7 @@ def test_without_rows_the_message_says_what_to_do(tmp_path):
             AttributeError, match="Fit with uncertainty=True, or with loss='log_loss'"
         ):
             without.predict_proba(X)
-        with pytest.raises(ValueError, match="Fit it with uncertainty=True"):
+        with pytest.raises(ValueError, match="fit it again with mercer fit --uncertainty"):
             without.predict_set(X)
     updated = model.partial_fit(X, y)
     assert not hasattr(updated, "predict_proba")
