@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from unittest.mock import patch
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import kernels
+from mercer.evaluation.kernel_error import kernel_values
 from mercer.kernels import (
     GMM,
     Cauchy,
@@ -233,3 +235,22 @@ def test_expanded_distances_are_for_dense_float64_rows_of_two_kernels():
     assert gram_by_expansion(Gaussian(1.0), X.astype(np.float32), X.astype(np.float32)) is None
     assert gram_by_expansion(Gaussian(1.0), sp.csr_array(X), X) is None
     assert gram_by_expansion(Gaussian(1.0), 1e200 * X, X) is None
+
+
+@pytest.mark.parametrize("outer", [Gaussian(0.5), GMM(), Laplacian(0.1)])
+def test_sparse_rows_of_scaled_columns_stay_sparse(outer):
+    rng = np.random.default_rng(0)
+    rows = sp.random_array((20, 10**6), density=1e-5, format="csr", rng=rng)
+    kernel = outer.over(Scaled(1 + rng.random(10**6)))
+    tracemalloc.start()
+    try:
+        K = mercer.gram(kernel, rows)
+        values = kernel_values(kernel, rows, np.triu_indices(20))
+        assert tracemalloc.get_traced_memory()[1] < 20 * 10**6
+    finally:
+        tracemalloc.stop()
+    few = np.unique(rows.indices)
+    narrow = outer.over(Scaled(kernel.inner.scales[few]))
+    exact = narrow(rows[:, few].toarray())
+    np.testing.assert_allclose(K, exact, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(values, exact[np.triu_indices(20)], rtol=1e-12, atol=1e-14)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._typing import Array, is_csr
 from mercer.kernels import Kernel
+from mercer.kernels.gram import scale_first
 from mercer.maps.base import Map
 from mercer.maps.block import as_block, block_to_host, matrix
 from mercer.parallel.device import to_current_device
@@ -134,6 +135,8 @@ def measure(
 def kernel_values(kernel: Kernel, rows: Any, pairs: Pairs) -> Array:
     """Return k(x, z) for each pair, in float64, computed in batches of pairs."""
     i, j = pairs
+    if is_csr(rows):
+        kernel, (rows,) = scale_first(kernel, rows)
     if not (is_csr(rows) and kernel.ignores_zeros):
         size = items_per_tile(8 * 4 * rows.shape[1])
         return np.concatenate(

@@ -29,6 +29,7 @@ class Kernel:
     ignores_zeros: ClassVar[bool] = True  # a column that is zero in both rows changes no value
     parameter_constraints: ClassVar[Mapping[str, Constraint]] = {}  # of numbers; else Positive()
     scales_columns: ClassVar[bool] = False  # its features are linear in the columns
+    keeps_zeros: ClassVar[bool] = False  # ... and 0 where a column is: CSR rows stay CSR
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -170,6 +171,10 @@ class OfScaledColumns(Kernel):
         return self.outer.scales_columns
 
     @property
+    def keeps_zeros(self) -> bool:  # type: ignore[override]
+        return self.inner.keeps_zeros and self.outer.keeps_zeros
+
+    @property
     def domain(self) -> str:  # type: ignore[override]
         return self.outer.domain
 
@@ -177,7 +182,8 @@ class OfScaledColumns(Kernel):
         return self.inner.over(inner)  # which refuses
 
     def check(self, X: Any) -> None:
-        self.outer.check(self.inner._scale(X.toarray() if hasattr(X, "toarray") else X))
+        sparse = hasattr(X, "toarray") and not self.inner.keeps_zeros
+        self.outer.check(self.inner._scale(X.toarray() if sparse else X))
 
     def _value(self, X: Array, Z: Array) -> Array:
         return self.outer._value(self.inner._scale(X), self.inner._scale(Z))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer._typing import is_csr
 from mercer.kernels.base import Array, Kernel, divide_by_largest, ratio, sum_columns
 from mercer.validation.parameters import NumberOption
 
@@ -100,7 +101,15 @@ class Scaled(OfColumns):
     scales: Array
     center: Array | None = None
 
-    def _scale(self, X: Array) -> Array:
+    @property
+    def keeps_zeros(self) -> bool:  # type: ignore[override]
+        return self.center is None
+
+    def _scale(self, X: Any) -> Any:
+        if is_csr(X):
+            scaled = X.copy()
+            scaled.data = scaled.data / self.scales[scaled.indices]
+            return scaled
         return (X if self.center is None else X - self.center) / self.scales
 
     def __repr__(self) -> str:

@@ -103,6 +103,18 @@ def gram(
         return _gram(kernel, X, from_tensor(Z), n_jobs)
 
 
+def scale_first(kernel: Kernel, *rows: Any) -> tuple[Kernel, tuple[Any, ...]]:
+    """Return a kernel of scaled columns as its outer kernel, and rows whose columns are scaled.
+
+    Other kernels, and CSR rows that a center would make dense, are returned as they are.
+    """
+    if isinstance(kernel, OfScaledColumns | ComposedKernel) and kernel.inner.scales_columns:
+        inner = kernel.inner
+        if inner.keeps_zeros or not any(map(is_csr, rows)):
+            return kernel.outer, tuple(map(inner._scale, rows))
+    return kernel, rows
+
+
 def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     same = Z is None
     X = validate_rows("gram", X)
@@ -114,14 +126,9 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     for rows in (X,) if same else (X, Z):
         kernel.check(rows)
     dtype = np.result_type(X.dtype, Z.dtype)
-    if isinstance(
-        kernel, OfScaledColumns | ComposedKernel
-    ):  # a kernel of features that are columns
-        inner = kernel.inner
-        if inner.scales_columns and not (is_csr(X) or is_csr(Z) or device):
-            X = inner._scale(X)
-            Z = X if same else inner._scale(Z)
-            kernel = kernel.outer
+    if device is None:
+        kernel, (X, *others) = scale_first(kernel, *((X,) if same else (X, Z)))
+        Z = X if same else others[0]
     fast = _fast_op(kernel)
     if fast is not None and fast.squares and dtype == np.float32:
         fast = fast if _squares_in_range(X) and _squares_in_range(Z) else None
