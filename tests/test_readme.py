@@ -124,7 +124,8 @@ def test_the_table_of_maps_is_the_registry():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_to_files(document):
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", document.read_text()):
-        assert (document.parent / target).exists(), target
+        generated = target.startswith(("api/", "gallery/"))  # by make docs, whose links are tested
+        assert generated or (document.parent / target).exists(), target
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -21,6 +21,11 @@ _SECONDS = 0.5  # between two progress events
 
 Progress = Callable[[int, int | None], None]
 """Called with the index of the next row, and the number of rows or None."""
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether standard output or error is a terminal; it is None where it was closed."""
+    return stream is not None and stream.isatty()
 
 
 class Console:
@@ -35,7 +40,7 @@ class Console:
         Lines are wrapped at words on a terminal, unless they are commands to be copied.
         """
         if not self.as_json:
-            click.echo(wrap_lines(text) if wrap and sys.stdout.isatty() else text)
+            click.echo(wrap_lines(text) if wrap and is_terminal(sys.stdout) else text)
 
     def note(self, text: str) -> None:
         """Print a note to standard error, or a note event with --json."""
@@ -43,7 +48,7 @@ class Console:
             self.event("note", text=text)
         else:
             text = f"Note: {text}"
-            click.echo(wrap_lines(text) if sys.stderr.isatty() else text, err=True)
+            click.echo(wrap_lines(text) if is_terminal(sys.stderr) else text, err=True)
 
     def event(self, kind: str, /, **fields: Any) -> None:
         """Print a JSON object on one line; nothing without --json."""
@@ -73,7 +78,7 @@ class Console:
         """
         if self.as_json:
             yield _ProgressEvents(self)
-        elif sys.stderr is not None and sys.stderr.isatty():  # None where it was closed
+        elif is_terminal(sys.stderr):
             with _progress_bars() as bars:
                 yield _ProgressBar(bars, description)
         else:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.cli import _map_syntax
-from mercer.cli._console import Console, output_options, plain_table, rich_console
+from mercer.cli._console import (
+    Console,
+    is_terminal,
+    output_options,
+    plain_table,
+    rich_console,
+)
 from mercer.cli._options import (
     PATH,
     kind_options,
@@ -226,7 +232,7 @@ def _select(X: Any, y: Any, tell: Callable[[str, str], None], **settings: Any) -
 @contextmanager
 def _status(console: Console) -> Iterator[Callable[[str, str], None]]:
     """Return tell(stage, name) for select: a status line on a terminal, events with --json."""
-    if console.as_json or sys.stderr is None or not sys.stderr.isatty():
+    if console.as_json or not is_terminal(sys.stderr):
         yield lambda stage, name: console.event("trial", stage=stage, name=name)
         return
     with rich_console(stderr=True).status("compare") as status:
