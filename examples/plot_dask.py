@@ -33,7 +33,7 @@ def fit(X, y):
 environment = dict(os.environ)
 with (
     LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as cluster,
     Client(cluster) as client,
 ):

@@ -70,5 +70,5 @@ def test_fit_passes_through_few_functions(folder):
     )
     print(len(functions), *(f"{name} {count}" for name, count in packages.most_common()))
     assert len(functions) <= MOST_FUNCTIONS, packages
-    assert packages["cli"] <= 26
+    assert packages["cli"] <= 27
     assert packages["data"] <= 78  # two of them compare the rows of each pass

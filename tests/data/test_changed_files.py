@@ -423,7 +423,7 @@ def test_a_cluster_is_asked_again_for_nothing_that_has_changed(tmp_path):
     rows = open_stream(tmp_path / "d.npy")
     with (
         distributed.LocalCluster(
-            1, processes=False, threads_per_worker=1, dashboard_address=None
+            1, processes=False, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
