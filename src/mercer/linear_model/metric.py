@@ -490,7 +490,8 @@ def _power(G: Array, power: float) -> Array:
     if G.ndim == 1:
         return np.maximum(G**power, _LEAST_ENTRY)
     values, vectors = np.linalg.eigh(G)
-    return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
+    values[values < len(G) * np.finfo(G.dtype).eps * values[-1]] = 0.0  # rounding, or below 0
+    return (vectors * values**power) @ vectors.T
 
 
 def _apply(X: Any, P: Array) -> Any:

@@ -132,8 +132,8 @@ def brackets(
         a = anchors[j if len(anchors) > 1 else 0]
         c = np.minimum(np.searchsorted(a[1:], X[:, j], side="right"), count - 2)
         codes[:, j] = c
-        gaps = a[c + 1] - a[c]
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # largest says where x is not finite
+            gaps = a[c + 1] - a[c]
             zeros = np.zeros(len(X), X.dtype)
             positions = np.divide(X[:, j] - a[c], gaps, out=zeros, where=gaps > 0)
         fractions[:, j] = np.clip(positions, 0, 1)
