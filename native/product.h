@@ -1,4 +1,4 @@
-// Products of dense rows with a panel of weights, and a link of every entry, where BLAS has no wider vectors than these.
+// Products of dense rows with a panel of weights, and a link of every entry.
 // Sums are those of parts of 512 terms, each in the order of k by fused steps, added in their order: an entry has the same bits in every
 // block of rows and of columns.
 #pragma once
@@ -39,6 +39,17 @@ template <class T, int R, int G> void product_block(const T *x, int64_t stride, 
         }
 }
 
+// The same of the rows that are left, fewer than R.
+template <class T, int R, int G>
+void product_rest(int64_t rows, const T *x, int64_t stride, const T *panel, int64_t depth, T *sums, bool more) {
+    if constexpr (R > 1) {
+        if (rows == R - 1)
+            product_block<T, R - 1, G>(x, stride, panel, depth, sums, more);
+        else
+            product_rest<T, R - 1, G>(rows, x, stride, panel, depth, sums, more);
+    }
+}
+
 // The link of the sums of one row, whose first column is j.
 template <class T, class Link> INLINE void link_sums(const T *sums, T *out, int64_t j, int64_t used, const Link &link) {
     constexpr int L = lanes<T>;
@@ -71,10 +82,10 @@ void product_panel(View<const T> X, View<const T> W, int64_t j, T *panel, T *sum
             product_block<T, R, G>(row(X, i) + first, X.stride, panel, depth, s, first > 0);
             for (int r = 0; last && r < R; ++r) link_sums(s + r * width, row(out, i + r), j, used, link);
         }
-        for (; i < X.rows; ++i) {
+        if (i < X.rows) {
             T *s = whole ? sums : sums + i * width;
-            product_block<T, 1, G>(row(X, i) + first, X.stride, panel, depth, s, first > 0);
-            if (last) link_sums(s, row(out, i), j, used, link);
+            product_rest<T, R, G>(X.rows - i, row(X, i) + first, X.stride, panel, depth, s, first > 0);
+            for (int64_t r = 0; last && i + r < X.rows; ++r) link_sums(s + r * width, row(out, i + r), j, used, link);
         }
         first += depth;
     } while (first < W.rows);

@@ -28,7 +28,7 @@ from mercer.kernels import (
     Resemblance,
 )
 from mercer.kernels.euclidean import Scaled
-from mercer.kernels.gram import gram_by_expansion
+from mercer.kernels.gram import GramByExpansion
 from mercer.parallel.tile_size import override_limits
 
 KERNELS = [
@@ -222,7 +222,9 @@ def test_expanded_distances_have_the_digits_of_direct_ones(kernel):
     Z[-2:] += 4
     X = np.concatenate([rng.gamma(0.5, size=(50, 40)) / 10, Z + 1e-9 * rng.random(Z.shape)])
     exact = kernel(X.astype(np.longdouble), Z.astype(np.longdouble)).astype(np.float64)
-    found = gram_by_expansion(kernel, X, Z)
+    expansion = GramByExpansion.of(kernel, Z)
+    assert expansion is not None
+    found = expansion(X)
     assert found is not None
     allowed = 64 * np.finfo(np.float64).eps * (1 - np.log(exact)) * exact
     assert np.all(np.abs(found - exact) <= allowed)
@@ -230,11 +232,15 @@ def test_expanded_distances_have_the_digits_of_direct_ones(kernel):
 
 def test_expanded_distances_are_for_dense_float64_rows_of_two_kernels():
     X = np.random.default_rng(4).random((5, 3))
-    assert gram_by_expansion(Gaussian(1.0), X, X) is not None
-    assert gram_by_expansion(Laplacian(1.0), X, X) is None
-    assert gram_by_expansion(Gaussian(1.0), X.astype(np.float32), X.astype(np.float32)) is None
-    assert gram_by_expansion(Gaussian(1.0), sp.csr_array(X), X) is None
-    assert gram_by_expansion(Gaussian(1.0), 1e200 * X, X) is None
+    expansion = GramByExpansion.of(Gaussian(1.0), X)
+    assert expansion is not None
+    assert expansion(X) is not None
+    assert expansion(X.astype(np.float32)) is None
+    assert expansion(sp.csr_array(X)) is None
+    assert expansion(1e200 * X) is None
+    assert GramByExpansion.of(Laplacian(1.0), X) is None
+    assert GramByExpansion.of(Gaussian(1.0), X.astype(np.float32)) is None
+    assert GramByExpansion.of(Gaussian(1.0), sp.csr_array(X)) is None
 
 
 @pytest.mark.parametrize("outer", [Gaussian(0.5), GMM(), Laplacian(0.1)])

@@ -157,43 +157,65 @@ def _gram(kernel: Kernel, X: Any, Z: Any, n_jobs: int | None) -> Any:
     return K
 
 
-def gram_by_expansion(kernel: Kernel, X: Any, Z: Any) -> Array | None:
-    """K = exp(-gamma (s(x) + s(z) - 2 k(x, z))) of float64 tiles, for Gaussian and ExpChi2.
+@dataclass(frozen=True, eq=False)
+class GramByExpansion:
+    """K = exp(-gamma (s(x) + s(z) - 2 k(x, z))) of float64 tiles X, for Gaussian and ExpChi2.
 
     k(x, z) is an inner product of centered rows and s(x) = |x|^2, or the chi2 kernel and the sum of
     x. The difference loses digits where gamma (s(x) + s(z)) is far above 1 + gamma D: beyond 4
-    times that, K is computed from D itself. None for other kernels, sparse rows and devices.
+    times that, K is computed from D itself. What depends on Z alone is computed once.
     """
-    if not isinstance(kernel, Gaussian | ExpChi2) or not X.dtype == Z.dtype == np.float64:
-        return None
-    if is_csr(X) or is_csr(Z) or ops.is_device(X):
-        return None
-    left, right = X, Z
-    with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(kernel, Gaussian):
-            center = Z.mean(axis=0)
-            left, right = X - center, Z - center
-            sums = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
-        else:
-            sums = [rows.sum(axis=1) for rows in (X, Z)]
-        sizes = [kernel.gamma * values for values in sums]
-        most = sizes[0] + sizes[1].max(initial=0)
-        direct = ~(most < _MOST_EXPANDED)
-        if direct.all():
+
+    kernel: Gaussian | ExpChi2
+    Z: Array
+    center: Array  # mean of the rows of Z; empty for ExpChi2
+    panel: Array  # (Z - center)', row by row; empty for ExpChi2
+    sizes: Array  # gamma s(z)
+
+    @classmethod
+    def of(cls, kernel: Kernel, Z: Any) -> GramByExpansion | None:
+        """Return the expansion, or None for other kernels, sparse rows, float32 and devices."""
+        if not isinstance(kernel, Gaussian | ExpChi2) or Z.dtype != np.float64:
             return None
-        if isinstance(kernel, Gaussian):
-            K = ops.product(left, right.T, np.empty((len(X), len(Z))))
-        else:
-            K = ops.gram_chi2(X, Z, np.empty((len(X), len(Z))))
-        bit = 1 / np.log(2)
-        ops.exp2neg_expanded_(K, bit * sizes[0], bit * sizes[1], 2 * kernel.gamma * bit)
-    far = np.flatnonzero((most > _CANCELLATION) & ~direct)
-    if len(far):  # gamma (s(x) + s(z)) > 4 (1 + gamma D), in terms of K = exp(-gamma D)
-        left, right = (np.exp(-values / _CANCELLATION) for values in (sizes[0][far], sizes[1]))
-        direct[far] = (np.e * left[:, None] * right < K[far]).any(axis=1)
-    if direct.any():
-        K[direct] = gram(kernel, X[direct], Z)
-    return K
+        if is_csr(Z) or ops.is_device(Z):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(kernel, ExpChi2):
+                empty = np.empty(0)
+                return cls(kernel, Z, empty, empty, kernel.gamma * Z.sum(axis=1))
+            center = Z.mean(axis=0)
+            right = Z - center
+            sizes = kernel.gamma * np.einsum("ij,ij->i", right, right)
+            return cls(kernel, Z, center, np.ascontiguousarray(right.T), sizes)
+
+    def __call__(self, X: Any) -> Array | None:
+        """Return K, or None for sparse rows and where gamma (s(x) + s(z)) is too large."""
+        if is_csr(X) or X.dtype != np.float64:
+            return None
+        kernel, K = self.kernel, np.empty((len(X), len(self.Z)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(kernel, Gaussian):
+                left = X - self.center
+                sizes = kernel.gamma * np.einsum("ij,ij->i", left, left)
+            else:
+                sizes = kernel.gamma * X.sum(axis=1)
+            most = sizes + self.sizes.max(initial=0)
+            direct = ~(most < _MOST_EXPANDED)
+            if direct.all():
+                return None
+            if isinstance(kernel, Gaussian):
+                ops.product(left, self.panel, K)
+            else:
+                ops.gram_chi2(X, self.Z, K)
+            bit = 1 / np.log(2)
+            ops.exp2neg_expanded_(K, bit * sizes, bit * self.sizes, 2 * kernel.gamma * bit)
+        far = np.flatnonzero((most > _CANCELLATION) & ~direct)
+        if len(far):  # gamma (s(x) + s(z)) > 4 (1 + gamma D), in terms of K = exp(-gamma D)
+            left, right = (np.exp(-values / _CANCELLATION) for values in (sizes[far], self.sizes))
+            direct[far] = (np.e * left[:, None] * right < K[far]).any(axis=1)
+        if direct.any():
+            K[direct] = gram(kernel, X[direct], self.Z)
+        return K
 
 
 def _gram_on_device(kernel: Kernel, X: Any, Z: Any, device: Device) -> Array:

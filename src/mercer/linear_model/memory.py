@@ -252,8 +252,9 @@ def peak_bytes(
     if plan.route in ("moments", "two-stage"):
         folds = {"kfold": FOLDS, "held-out": 2}.get(plan.alpha_method or "", 1)
         copies = 1 if folds == 1 and n <= block_rows(shape, size) * SHARD else 2
-        # half of the threads have a panel in float64
-        panels = min(math.ceil(threads / 2), math.ceil(D / PANEL)) * B * min(D, PANEL) * 8
+        # tiles on the diagonal of Z'Z, of more than one, are products of copies
+        count = math.ceil(D / PANEL)
+        panels = min(threads, count) * B * PANEL * shape.itemsize if count > 1 else 0
         codes = block if size.form == "coded" else 0
         added = codes + 2 * operand + (panels if size.dense_gram else 24.0 * D**2)
         solver = float(plan.solver_bytes)
@@ -275,10 +276,8 @@ def peak_bytes(
         arrays = _DESCENT_BYTES * D * math.ceil(outputs / width) * width
         models = KEPT_ALPHAS * FOLDS if plan.alpha_method == "kfold" else 0
         return round(always + blocks + arrays + 8 * D * outputs * models)
-    # a block in float64, for products; about its mean and by eigenvectors, for copies of rows
-    cast = B * D * 8 if size.form == "dense" and shape.dtype == "float32" else 0
-    if has_copies(plan, shape, size, outputs):
-        cast = 2 * B * D * 8
+    # a block about its mean and by eigenvectors, for copies of rows
+    cast = 2 * B * D * 8 if has_copies(plan, shape, size, outputs) else 0
     most = blocks + cast if kept else max(blocks, 2 * block + cast)
     if plan.route == "passes" and not kept:  # a block about its mean, and one that is read ahead
         most += 2 * block

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mercer.errors import ParameterError, RowError, Setting
 from mercer.kernels import CallableKernel, Kernel, Laplacian
 from mercer.kernels.base import ratio
 from mercer.kernels.euclidean import Radial
-from mercer.kernels.gram import gram, gram_by_expansion
+from mercer.kernels.gram import GramByExpansion, gram
 from mercer.kernels.registry import KernelOption, kernel_class, kernel_classes
 from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, OTHER_RULES, Gamma, sample_rows
 from mercer.maps._landmarks import (
@@ -396,7 +397,7 @@ class Landmarks(TileTransform):
         shape = (tile.shape[0], self.columns(tile.shape[1]))
         Z = ops.empty(shape, tile.dtype, tile) if out is None else out
         rows = tile.astype(self.projection.dtype, copy=False)
-        K = gram_by_expansion(self.kernel, rows, self.landmarks)
+        K = None if self._expansion is None else self._expansion(rows)
         if K is None:
             K = gram(self.kernel, rows, self.landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -406,6 +407,10 @@ class Landmarks(TileTransform):
                 Z[...] = K @ self.projection
         require_finite_features(tile, Z)
         return Dense(Z)
+
+    @cached_property
+    def _expansion(self) -> GramByExpansion | None:
+        return GramByExpansion.of(self.kernel, self.landmarks)
 
     def vjp(self, tile: Any, G: Array) -> Array:
         """Return the products for kernels of distances; the derivative at a landmark is 0."""

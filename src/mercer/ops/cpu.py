@@ -55,22 +55,21 @@ def isa() -> str:
 
 
 @cache
-def narrow_blas() -> bool:
-    """Return whether BLAS is an OpenBLAS with kernels of AVX2, as it has for AMD processors."""
+def blas_is_openblas() -> bool:
+    """Return whether every BLAS library of this process is OpenBLAS."""
     from threadpoolctl import threadpool_info
 
     libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    architectures = [library.get("architecture") for library in libraries]
-    return bool(architectures) and set(architectures) <= {"Haswell", "Zen"}
+    return {library["internal_api"] for library in libraries} == {"openblas"}
 
 
 def replaces_blas() -> bool:
     """Return whether products of dense rows are those of the core.
 
-    They are where its vectors are wider than those of BLAS: it is 1.9 to 2.1 times as fast with
-    AVX-512 beside kernels of AVX2, 0.7 to 1 times beside kernels of the same instruction set.
+    They are with AVX-512 beside OpenBLAS, whose kernels of AVX-512 are as fast or slower, 2.5
+    times for rows of 20 columns (docs/decisions/compiled-core.md). With AVX2, BLAS is faster.
     """
-    return available() and _native.isa() == "avx512" and narrow_blas()
+    return available() and _native.isa() == "avx512" and blas_is_openblas()
 
 
 def compiled(op: Op[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:

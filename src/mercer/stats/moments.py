@@ -20,6 +20,8 @@ from mercer.stats.packed_symmetric import PackedSymmetric
 
 # Magnitudes whose sums of squares stay well inside float32.
 _FLOAT32_SAFE = 1e-15, 1e15
+# Rows of a panel that are centered and multiplied by the targets at once, while in the cache.
+_CENTERED_ROWS = 256
 
 
 class Moments:
@@ -314,24 +316,25 @@ def _center_in(
     """Return the centered block, and the largest magnitude of each of its columns."""
     n, D = rows.shape
     Z = np.empty((n, D), dtype)
-    mean, residual, largest = np.empty(D, dtype), np.empty(D), np.empty(D)
-    cross = np.empty((D, weighted.shape[1]))
+    mean, largest = np.empty(D, dtype), np.zeros(D, dtype)
+    sums = np.zeros((1 + weighted.shape[1], D))  # of z - mean times w, and times y
+    factors = np.column_stack([w, weighted]).T
     shares = (w / w.sum()).astype(dtype)
     scale = None if roots is None else roots.astype(dtype)[:, None]
 
     def work(panel: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # `largest` shows an overflow
             mean[panel] = shares @ rows[:, panel].astype(dtype, copy=False)
-            part = np.subtract(rows[:, panel], mean[panel], out=Z[:, panel])
-            exact = part.astype(np.float64)
-            residual[panel] = w @ exact
-            cross[panel] = exact.T @ weighted
-            if scale is not None:
-                part *= scale
-            largest[panel] = np.maximum(part.max(axis=0), -part.min(axis=0))
+            for at in row_slices(n, _CENTERED_ROWS):
+                part = np.subtract(rows[at, panel], mean[panel], out=Z[at, panel])
+                sums[:, panel] += factors[:, at] @ part.astype(np.float64, copy=False)
+                if scale is not None:
+                    part *= scale[at]
+                for each in (part.max(axis=0), -part.min(axis=0)):
+                    np.maximum(largest[panel], each, out=largest[panel])
 
     for_each(work, list(row_slices(D, PANEL)), Cost(8.0 * D, 0.0), n)
-    return _CenteredBlock(Z, mean.astype(np.float64), residual, cross), largest
+    return _CenteredBlock(Z, mean.astype(np.float64), sums[0], sums[1:].T), largest
 
 
 def _center_on_device(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _CenteredBlock:

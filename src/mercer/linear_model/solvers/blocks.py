@@ -149,10 +149,12 @@ class CenteredBlocks:
             largest = np.abs(Z).max(axis=0, initial=0.0)
             if not np.all((largest == 0) | ((largest >= low) & (largest <= high))):
                 return None
+            Z = Z.astype(np.float32)
             if basis is not None:
                 on_device = ops.is_device(Z)
-                Z = Z @ ops.asarray_like(basis, Z) if on_device else multiply(Dense(Z), basis)
-            parts.append((Z.astype(np.float32), Y, w))
+                axes = basis.astype(np.float32)
+                Z = Z @ ops.asarray_like(axes, Z) if on_device else multiply(Dense(Z), axes)
+            parts.append((Z, Y, w))
         Z, Y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
         return cls(Z, Y, w, basis)
 
@@ -200,6 +202,11 @@ def split(read_rows: ReadRows, chosen: Array) -> Iterator[WeightedBlock]:
         start += len(w)
 
 
+def column_sums(block: Block, w: Array) -> Array:
+    """Return sum w z of each column."""
+    return multiply_transposed(block, w[:, None])[:, 0]
+
+
 def column_squares(block: Block, w: Array) -> Array:
     """Return sum w z^2 of each column."""
     if isinstance(block, Coded) and isinstance(block.tables, OneHot):
@@ -209,7 +216,10 @@ def column_squares(block: Block, w: Array) -> Array:
         return DeviceBlock(Z * Z).T @ w
     if is_csr(Z):
         return Z.astype(np.float64).power(2).T @ w
-    return np.einsum("i,ij,ij->j", w, Z, Z)
+    sums = np.zeros(Z.shape[1])
+    for rows in row_slices(len(w), TILE_ROWS):
+        sums += w[rows] @ np.square(Z[rows], dtype=np.float64)
+    return sums
 
 
 def row_squares(block: Block) -> Array:
@@ -257,8 +267,12 @@ def multiply_transposed(block: Block, R: Array) -> Array:
         if isinstance(block, Coded):
             features = slice(columns.start * block.values, columns.stop * block.values)
             out[features] = _positions_of(block, columns).T @ R
-        else:
+        elif block.dtype == out.dtype:
             out[columns] = block.Z[:, columns].T @ R
+        else:  # matmul would cast all of the transposed rows at once, which takes ten times longer
+            out[columns] = 0
+            for rows in row_slices(n, TILE_ROWS):
+                out[columns] += block.Z[rows, columns].astype(out.dtype).T @ R[rows]
 
     if isinstance(block, Coded):
         positions = block.codes.shape[1]

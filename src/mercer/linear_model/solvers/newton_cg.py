@@ -21,6 +21,7 @@ from mercer.linear_model.solvers.blocks import (
     CenteredBlocks,
     WeightedBlock,
     column_squares,
+    column_sums,
     multiply,
     multiply_transposed,
 )
@@ -188,7 +189,7 @@ class Objective:
                 cross, balance = np.zeros((D, t)), np.zeros(t)
                 labels, targets = np.zeros((2, t), bool), np.zeros(t)
             n += float(w.sum())
-            sums += block.T @ w
+            sums += column_sums(block, w)
             squares += column_squares(block, w)
             labels |= [(Y[w > 0] < 0).any(axis=0), (Y[w > 0] > 0).any(axis=0)]
             targets += w @ Y

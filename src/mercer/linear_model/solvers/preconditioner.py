@@ -162,7 +162,8 @@ class HessianPreconditioner:
 
         def work(k: int) -> None:
             c = C[:, k].astype(np.float64)
-            total, top = float(c.sum()), np.argsort(c, kind="stable")[n - count :]
+            total = float(c.sum())
+            top = np.sort(np.argpartition(c, min(n - count, n - 1))[n - count :])
             share = float(c[top].sum()) / total if total > 0 else 0.0
             if share < _LEAST_SHARE:
                 self.roots[:, k] = np.sqrt(values * total + alpha)

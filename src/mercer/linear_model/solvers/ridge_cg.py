@@ -21,6 +21,7 @@ from mercer.linear_model.solvers.blocks import (
     ReadRows,
     WeightedBlock,
     column_squares,
+    column_sums,
     multiply,
     multiply_centered_gram,
     multiply_transposed,
@@ -418,9 +419,9 @@ class _System:
                 cross, target_sum = np.zeros((block.shape[1], Y.shape[1])), np.zeros(Y.shape[1])
             R = (Y - shift) * w[:, None]
             n += w.sum()
-            sums += block.T @ w
+            sums += column_sums(block, w)
             squares += column_squares(block, w)
-            cross += block.T @ R
+            cross += multiply_transposed(block, R)
             target_sum += R.sum(axis=0)
         if shift is None:
             raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
@@ -449,8 +450,8 @@ class _System:
         center = self.mean @ P
         out, total = np.zeros_like(P), np.zeros(P.shape[1])
         for block, _, w in with_weights(self.read_rows()):
-            R = (block @ P - center) * w[:, None]
-            out += block.T @ R
+            R = (multiply(block, P) - center) * w[:, None]
+            out += multiply_transposed(block, R)
             total += R.sum(axis=0)
         out -= np.outer(self.mean, total)
         return out
@@ -535,7 +536,7 @@ class _DualSystem(_System):
         D, t = block.shape[1], Y.shape[1]
         mean, target_mean = np.zeros(D), np.zeros(t)
         if fit_intercept:
-            mean, target_mean = (block.T @ w) / n, w @ Y / n
+            mean, target_mean = column_sums(block, w) / n, w @ Y / n
         roots = np.sqrt(w)[:, None]
         cross = roots * (Y - target_mean)
         if not np.isfinite(cross.sum()):

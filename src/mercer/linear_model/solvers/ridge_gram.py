@@ -17,6 +17,7 @@ from mercer._typing import Array
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.blocks import (
     WeightedBlock,
+    column_sums,
     multiply,
     multiply_transposed,
     stack_coded,
@@ -68,7 +69,7 @@ class GramDecomposition(RidgeDecomposition):
         D, t = blocks[0][0].shape[1], Y.shape[1]
         mean, target_mean = np.zeros(D), np.zeros(t)
         if fit_intercept:
-            mean = sum(block.T @ weights for block, _, weights in blocks) / n
+            mean += sum(column_sums(block, weights) for block, _, weights in blocks) / n
             target_mean = w @ Y / n
         Y = Y - target_mean
         centered = CenteredRows.of([block for block, *_ in blocks], mean)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer._typing import Array
-from mercer.linear_model.solvers.blocks import WeightedBlock, with_weights
+from mercer.linear_model.solvers.blocks import WeightedBlock, column_sums, with_weights
 from mercer.linear_model.solvers.ridge import Rows, decompose
 from mercer.linear_model.solvers.ridge_gram import CenteredRows
 from mercer.maps.block import Dense
@@ -42,7 +42,7 @@ class RowBasis:
         n = sum(len(w) for *_, w in blocks)
         mean = np.zeros(blocks[0][0].shape[1])
         if fit_intercept:
-            mean = sum(block.T @ np.ones(len(w)) for block, _, w in blocks) / n
+            mean += sum(column_sums(block, np.ones(len(w))) for block, _, w in blocks) / n
         centered = CenteredRows.of([block for block, *_ in blocks], mean)
         values, vectors, _ = decompose(centered.gram(), overwrite=True)
         if not len(values):  # rows that are all equal have one feature, which is 0
