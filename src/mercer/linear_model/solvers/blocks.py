@@ -249,7 +249,12 @@ def multiply(block: Block, W: Array) -> Array:
     coded = isinstance(block, Coded)
 
     def work(rows: slice) -> None:
-        out[rows] = rows_of(block, rows) @ W
+        if isinstance(block, Coded) or block.dtype == out.dtype:
+            out[rows] = rows_of(block, rows) @ W
+            return
+        out[rows] = 0
+        for columns in row_slices(block.shape[1], PANEL):  # cast in the cache
+            out[rows] += block.Z[rows, columns].astype(out.dtype) @ W[columns]
 
     each = float(t * (block.codes.shape[1] if isinstance(block, Coded) else block.shape[1]))
     for_each(work, list(row_slices(n, _CODED_ROWS if coded else TILE_ROWS)), Cost(each, 0.0), n)
