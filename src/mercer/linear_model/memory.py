@@ -253,8 +253,8 @@ def peak_bytes(
         folds = {"kfold": FOLDS, "held-out": 2}.get(plan.alpha_method or "", 1)
         copies = 1 if folds == 1 and n <= block_rows(shape, size) * SHARD else 2
         # tiles on the diagonal of Z'Z, of more than one, are products of copies
-        count = math.ceil(D / PANEL)
-        panels = min(threads, count) * B * PANEL * shape.itemsize if count > 1 else 0
+        tiles = math.ceil(D / PANEL)
+        panels = min(threads, tiles) * B * PANEL * shape.itemsize if tiles > 1 else 0
         codes = block if size.form == "coded" else 0
         added = codes + 2 * operand + (panels if size.dense_gram else 24.0 * D**2)
         solver = float(plan.solver_bytes)
