@@ -31,3 +31,12 @@ const Table *pick() {
     throw std::invalid_argument("MERCER_ISA is \"" + std::string(wanted) + "\", but this CPU and this build of mercer offer: " + known +
                                 ". Unset MERCER_ISA, or set it to one of these.");
 }
+
+bool amd() {
+#ifdef MERCER_X86
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd");
+#else
+    return false;
+#endif
+}

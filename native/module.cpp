@@ -271,6 +271,7 @@ NB_MODULE(_native, m) {
     m.def("spread", spread<double, int64_t>, "indices"_a.noconvert(), "out"_a.noconvert());
     m.def("pick", [] { table = pick(); }, "Use the instruction set that MERCER_ISA names, else the best one.");
     m.def("isa", [] { return std::string(table->name); }, "The instruction set in use.");
+    m.def("amd", amd, "Whether the CPU is one of AMD.");
     m.def("isas", [] {
         std::vector<std::string> names;
         for (const Table *each : supported()) names.emplace_back(each->name);

@@ -73,10 +73,12 @@ def test_a_schedule_adds_up(rows, models, limit):
 @given(limit=st.integers(10**6, 10**11))
 def test_models_sum_moments_of_as_many_features_as_a_search_takes(limit):
     most, memory = schedule.most_features(limit), schedule.model_memory(limit)
-    only = {"limit": memory, "routes": ("moments",)}
-    assert plan_fit(1000, 5, most, **only).route == "moments"
+    held_out = {"folds": 2, "alpha_method": "held-out"}  # as of more than 1,024 features
+    plan = plan_fit(20_000, 5, most, limit=memory, routes=("moments",), **held_out)
+    assert plan.route == "moments"
     if memory > LEAST_LIMIT:  # which no limit of a model is below
-        assert plan_fit(1000, 5, most + 1, **only).route == "passes"
+        wider = plan_fit(20_000, 5, 2 * most, limit=memory, routes=("moments",), **held_out)
+        assert wider.route == "passes"
 
 
 @given(st.lists(st.sampled_from("aaaaabbbc"), min_size=20, max_size=200))
@@ -299,7 +301,11 @@ def test_likely_maps_come_first_and_linear_before_them():
     X = np.random.default_rng(0).dirichlet(np.ones(6), size=80) * np.arange(1, 7)
     found, _, _ = candidates(X, "auto", 0, domain="nonnegative")
     families = list(dict.fromkeys(one.family.split(" >> ")[-1] for one in found))
-    assert families[:4] == ["linear", "scaled", "fourier", "fourier laplacian"]
+    first = ["linear", "scaled", "fourier", "nystroem laplacian", "fourier laplacian"]
+    assert families[:5] == first
+    assert "nystroem" not in families  # fourier stands for the Gaussian kernel
+    named, _, _ = candidates(X, ["nystroem"], 0, domain="nonnegative")
+    assert {"nystroem", "nystroem laplacian"} <= {one.family for one in named}
     assert families.index("gcws") < families.index("fourier matern") < families.index("exp-chi2")
     assert {"gcws power=0.5", "gcws power=2"} <= set(families)
     left = iter([False] * 3 + [True] * 99)

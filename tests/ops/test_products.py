@@ -1,4 +1,4 @@
-"""Products of the core, which replace those of OpenBLAS with AVX-512, on every machine."""
+"""Products of the core, which replace those of OpenBLAS on some processors, on every machine."""
 
 from __future__ import annotations
 
@@ -74,17 +74,18 @@ def test_bits_do_not_depend_on_the_block(core, name: str, dtype: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("libraries", "replaced"),
+    ("libraries", "amd", "replaced"),
     [
-        (["openblas"], True),
-        (["openblas", "openblas", "openmp"], True),
-        (["openblas", "mkl"], False),
-        (["mkl"], False),
-        ([], False),
+        (["openblas"], True, True),
+        (["openblas", "openblas", "openmp"], True, True),
+        (["openblas"], False, False),
+        (["openblas", "mkl"], True, False),
+        (["mkl"], True, False),
+        ([], True, False),
     ],
 )
-def test_products_of_the_core_replace_openblas_with_avx512(
-    libraries: list[str], replaced: bool, monkeypatch
+def test_products_of_the_core_replace_openblas_on_amd_with_avx512(
+    libraries: list[str], amd: bool, replaced: bool, monkeypatch
 ) -> None:
     def info() -> list[dict[str, str]]:
         return [
@@ -93,6 +94,7 @@ def test_products_of_the_core_replace_openblas_with_avx512(
         ]
 
     monkeypatch.setattr(threadpoolctl, "threadpool_info", info)
+    monkeypatch.setattr(native, "amd", lambda: amd)
     cpu.blas_is_openblas.cache_clear()
     try:
         assert cpu.replaces_blas() == (replaced and cpu.isa() == "avx512")

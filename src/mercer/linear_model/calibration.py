@@ -144,7 +144,7 @@ class _Objective:
         low, high = np.log(_SLOPES)
         if derivative(low) >= 0:  # the scores say nothing of the classes
             return float(unit * _SLOPES[0])
-        return float(unit * np.exp(brentq(derivative, low, high, xtol=1e-6)))
+        return float(unit * np.exp(brentq(derivative, low, high, xtol=1e-12)))
 
     def value(self, p: Array) -> tuple[float, Array]:
         """Return the objective and its gradient."""

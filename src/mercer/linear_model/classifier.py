@@ -25,6 +25,7 @@ from mercer.linear_model.labels import (
     ClassWeightedStream,
     align_classes,
     balance_classes,
+    class_numbers,
     count_classes,
     count_rows,
     encode_one_versus_rest,
@@ -376,7 +377,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         )
         t = own.coef.shape[1]
         for scores in self._scores(X, both)[1]:
-            predicted = _class_numbers(scores[:, :t])
+            predicted = class_numbers(scores[:, :t])
             chosen = sets.sets(scores[:, t:], predicted, calibration, self.loss, coverage)
             yield scores[:, :t], chosen
 
@@ -564,7 +565,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         return len(self.classes_) if self._is_2d else 1
 
     def _decode_scores(self, scores: Array) -> Array:
-        return self.classes_[_class_numbers(scores)]
+        return self.classes_[class_numbers(scores)]
 
     def _decoders(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array] | None]:
         classes, loss = self.classes_, self.loss
@@ -574,7 +575,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         elif self._has_uncertainty:
             calibrated = self._measures()[0].probabilities
             probability = lambda scores: calibrated(logits_of(scores, loss))  # noqa: E731
-        return lambda scores: classes[_class_numbers(scores)], probability
+        return lambda scores: classes[class_numbers(scores)], probability
 
     @property
     def _prediction_dtype(self) -> np.dtype[Any]:
@@ -635,11 +636,6 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = True
         return tags
-
-
-def _class_numbers(scores: Array) -> Array:
-    """Return the number of the predicted class of each row."""
-    return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
 
 
 def _labels(statistics: Any) -> Array:

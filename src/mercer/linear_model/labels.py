@@ -133,3 +133,10 @@ def probabilities(scores: Array, loss: str) -> Array:
         return np.asarray(softmax(scores, axis=1))
     F = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
     return np.asarray(softmax(log_expit(F), axis=1))  # of logarithms, so that not all are 0
+
+
+def class_numbers(scores: Array) -> Array:
+    """Return the number of the predicted class of each row, from one-versus-rest scores."""
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0).astype(np.intp)
+    return np.argmax(scores, axis=1)

@@ -19,6 +19,7 @@ from mercer.data.batches import Rows
 from mercer.data.row_keys import Keys, fold_numbers
 from mercer.errors import ParameterError, Setting
 from mercer.linear_model.cross_validation import FEW_ROWS
+from mercer.linear_model.labels import class_numbers
 from mercer.maps._bandwidth import median_distance
 from mercer.maps._size import auto_size
 from mercer.maps._transform import Chain, TileTransform
@@ -299,9 +300,13 @@ def _transform_before(before: Sequence[Map], stream: Stream, sample: _Sample) ->
 
 
 class _Trial(NamedTuple):
-    """A metric, the gamma beside it (None where it is not chosen), the model and its score."""
+    """A metric, the gamma beside it (None where it is not chosen), the model and its score.
+
+    `wrong` has the weights of the held-out rows of classes that are predicted wrong, 0 for others.
+    """
 
     score: float
+    wrong: Array
     P: Array
     gamma: float | None
     model: Any
@@ -342,10 +347,20 @@ class _Rounds:
                 best_scores = scores
             if 1 - best.score < _ENOUGH * (1 - start.score):
                 break
+        if not self._predicts_better(best, start):  # the model is that without a metric
+            return P, None, np.array([start.score])
         if best.gamma is not None:  # a larger map has room for a rougher kernel
             self.following = self.final
             best = self._refine_gamma(self._fit(best.P, best.gamma), _MOST_STEPS)
         return best.P, best.gamma, np.array(best_scores)
+
+    def _predicts_better(self, best: _Trial, start: _Trial) -> bool:
+        """Return whether a metric predicts more of the held-out classes than M = I.
+
+        A higher R^2 of the scores does not say so: on dna, 180 columns of 2,000 rows, it rises from
+        0.72 to 0.88, and the accuracy on test rows falls from 96.3 to 94.5%.
+        """
+        return self.model._numeric_targets or float(best.wrong.sum()) < float(start.wrong.sum())
 
     def with_gamma(self, feature_map: Map, gamma: float) -> Map:
         """Return a copy of a map with another gamma."""
@@ -428,7 +443,10 @@ class _Rounds:
             float(np.sum(held[:, None] * (truth - guess) ** 2)) for guess in (scores, center)
         )
         score = 1 - error / baseline if baseline > 0 else 0.0
-        return _Trial(score, P, gamma, fitted)
+        wrong = np.empty(0)
+        if not self.model._numeric_targets:
+            wrong = held * (class_numbers(scores) != class_numbers(truth))
+        return _Trial(score, wrong, P, gamma, fitted)
 
     def _next_metric(self, trial: _Trial, power: float) -> Array | None:
         """Return G^power, G the outer products of a model; None where G is 0."""

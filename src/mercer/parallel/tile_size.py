@@ -57,8 +57,8 @@ class Limits:
     shard_blocks : int
         Blocks of a shard: the unit that a checkpoint counts and a worker computes.
     thread_flops : float
-        Multiply-adds from which threads are used, about 20 ms on one core: below, waking a thread
-        costs more than it saves.
+        Multiply-adds from which threads are used, 0.5 to 2 ms on one core: below, waking a thread
+        costs as much as it saves.
     thread_bytes : float
         Bytes from which threads are used: new pages are cleared by the thread that touches them.
     mask_columns : int
@@ -81,7 +81,7 @@ class Limits:
     min_block_rows: int = 1024
     max_block_rows: int = 8192
     shard_blocks: int = SHARD
-    thread_flops: float = 2e8
+    thread_flops: float = 5e7
     thread_bytes: float = 2.0**26
     mask_columns: int = 2**24
     class_sum_bytes: int = 2**30

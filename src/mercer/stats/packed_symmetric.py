@@ -68,7 +68,7 @@ class PackedSymmetric:
 
         def work(tile: Tile) -> None:
             rows, columns, stored = tile
-            if rows == columns:  # Z'Z by matmul copies one triangle to the other, as slowly
+            if rows == columns:  # matmul would also copy one triangle to the other
                 stored += syrk(1.0, Z[:, rows].T, lower=1).T
             else:
                 stored += Z[:, rows].T @ Z[:, columns]

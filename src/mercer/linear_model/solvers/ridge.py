@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import Array
+from mercer.linear_model.labels import class_numbers
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.pca import PrincipalComponents
 from mercer.maps.block import Block, rows_of
@@ -391,7 +392,7 @@ def leave_one_out(
         start += len(w)
         complement = 1 - v[:, None] * (normal.fit_intercept / normal.n + P**2 @ inverses.T)
         if labels:
-            truth = _decode(Y + normal.target_mean)
+            truth = class_numbers(Y + normal.target_mean)
             counts += np.bincount(truth, w, minlength=len(counts))
         for i, inverse in enumerate(inverses):
             if np.any(complement[:, i] <= rounding[i]):
@@ -401,15 +402,8 @@ def leave_one_out(
             residuals /= complement[:, i, None]
             errors[i] += w @ residuals**2
             if labels:
-                right[i] += w @ (_decode(Y + normal.target_mean - residuals) == truth)
+                right[i] += w @ (class_numbers(Y + normal.target_mean - residuals) == truth)
     return LeftOut(errors, right / normal.n, float(counts.max() / normal.n))
-
-
-def _decode(scores: Array) -> Array:
-    """Return the class of each row by one-versus-rest scores."""
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0).astype(np.intp)
-    return np.argmax(scores, axis=1)
 
 
 def alpha_grid(
