@@ -15,7 +15,7 @@ from tests.helpers.shell import run
 import mercer
 
 SOURCE = Path(mercer.__file__).parent
-# 530 were counted, and 534 on a loaded machine, where threads wait for each other: 352 for a map
+# 530 were counted, and 534 once on a loaded machine: 352 for a map
 # and a fit, 45 for scaled columns (a pass of their own and a composition of maps), 36 for the size
 # by rows and the score with half the features, 14 for the choice of a route by its work, 38 for
 # kinds of columns, formats and columns that say the target, 12 for outputs that are locked and
