@@ -20,7 +20,7 @@ from mercer import (
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.routes import ROUTES, measure_row, plan_fit
 from mercer.linear_model.solvers.ridge import RidgeDecomposition, leave_one_out
-from mercer.linear_model.solvers.ridge_gram import GramDecomposition
+from mercer.linear_model.solvers.ridge_gram import GramDecomposition, GramSystem
 from mercer.maps.block import Sparse, as_block
 from mercer.stats.moments import Moments
 
@@ -152,6 +152,22 @@ def test_eigenvalues_and_projections_are_those_of_the_scatter():
         np.testing.assert_allclose(gram.projected**2, of_scatter.projected**2, atol=1e-7)
         assert gram.scale == pytest.approx(of_scatter.scale)
         assert gram.normal.variance == pytest.approx(of_scatter.normal.variance)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS[:30] + 1])
+def test_a_given_alpha_has_the_solution_of_the_decomposition(weights):
+    Z = RNG.normal(size=(30, 50)) + 3
+    for block in (as_block(Z), Sparse(sp.csr_array(Z))):
+        rows = [(block, Y[:30], weights)]
+        for alpha in (1e-3, 2.0, 1e6):
+            coef = GramSystem.of_rows(rows).solve(alpha)
+            expected = GramDecomposition.of_rows(rows).coef(alpha)
+            np.testing.assert_allclose(coef, expected, rtol=1e-8, atol=1e-10)
+    twice = [(as_block(np.repeat(Z[:15], 2, axis=0)), Y[:30], weights)]
+    system = GramSystem.of_rows(twice)
+    assert system.solve(1e-13) is None  # singular to rounding, and still to be decomposed
+    expected = GramDecomposition.of_rows(twice).coef(1e-13)
+    np.testing.assert_array_equal(GramDecomposition.of(system).coef(1e-13), expected)
 
 
 @pytest.mark.parametrize("rows", [1, 2])

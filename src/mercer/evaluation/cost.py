@@ -472,8 +472,11 @@ def steps_of(
         product = moments * n / D  # n^2 D instead of n D^2 multiply-adds
         if size.form != "dense":
             product = n * stored * timings.gradients / (2 * outputs)
-        decomposition = square * n**2 + cubic * n**3
-        steps.append(Step("Gram matrix, solved for all alphas", product + decomposition))
+        if plan.alpha_method is None:
+            steps.append(Step("Gram matrix, solved", product + timings.factor * n**3))
+        else:
+            decomposition = square * n**2 + cubic * n**3
+            steps.append(Step("Gram matrix, solved for all alphas", product + decomposition))
         return tuple(steps)
     kept = is_kept(plan, shape, size, outputs)
     again = 0.0 if kept else one_pass

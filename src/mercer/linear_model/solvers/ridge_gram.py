@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,13 @@ from mercer.linear_model.solvers.blocks import (
     stack_coded,
     with_weights,
 )
-from mercer.linear_model.solvers.ridge import Projections, RidgeDecomposition, Rows, decompose
+from mercer.linear_model.solvers.ridge import (
+    Projections,
+    RidgeDecomposition,
+    Rows,
+    decompose,
+    solve_cholesky,
+)
 from mercer.maps.block import Block, Dense, rows_of
 from mercer.parallel.threads import row_slices
 
@@ -47,58 +54,22 @@ class GramDecomposition(RidgeDecomposition):
     weights: Array
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")
-    def of_rows(
-        cls, rows: Rows, *, fit_intercept: bool = True, observations: float | None = None
-    ) -> GramDecomposition:
-        """Decompose the Gram matrix of rows, all of which are held in memory.
+    def of_rows(cls, rows: Rows, **options: Any) -> GramDecomposition:
+        """Decompose the Gram matrix of rows; parameters as of `GramSystem.of_rows`."""
+        return cls.of(GramSystem.of_rows(rows, **options))
 
-        Parameters
-        ----------
-        rows : iterable of (block, targets, weights or None)
-        fit_intercept : bool, default=True
-        observations : float, optional
-            Number of rows, where weights do not count them.
-        """
-        blocks: list[WeightedBlock] = stack_coded(list(with_weights(rows)))
-        Y = np.concatenate([targets for _, targets, _ in blocks])
-        w = np.concatenate([weights for *_, weights in blocks])
-        n = float(w.sum())
-        if n <= 0:
-            raise ValueError(f"Least squares needs rows with a weight above 0, got {n:g} in all.")
-        D, t = blocks[0][0].shape[1], Y.shape[1]
-        mean, target_mean = np.zeros(D), np.zeros(t)
-        if fit_intercept:
-            mean += sum(column_sums(block, weights) for block, _, weights in blocks) / n
-            target_mean = w @ Y / n
-        Y = Y - target_mean
-        centered = CenteredRows.of([block for block, *_ in blocks], mean)
-        roots = np.sqrt(w)
-        gram = centered.gram()
-        gram *= roots
-        gram *= roots[:, None]
-        target_scatter = w @ Y**2
-        if not (np.isfinite(gram.sum()) and np.isfinite(target_scatter.sum())):
-            raise ValueError(
-                "Sums of squares of features or targets leave the range of float64: scale them "
-                "down."
-            )
-        scale = float(np.trace(gram)) / D or 1.0
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
+    def of(cls, system: GramSystem) -> GramDecomposition:  # type: ignore[override]
+        """Decompose the matrix of a system, which is overwritten."""
+        normal, w, Y = system.normal, system.weights, system.targets
+        scale = float(np.trace(system.gram)) / len(normal.mean) or 1.0
         # Equal rows are not 0 about a mean whose sum of len(w) rows was rounded.
-        rounding = n * float(mean @ mean) * (len(w) * np.finfo(np.float64).eps) ** 2
-        values, vectors, cut = decompose(gram, least=rounding, overwrite=True)
-        normal = NormalEquations(
-            n,
-            mean,
-            np.empty((0, 0)),
-            np.empty((0, t)),
-            target_mean,
-            target_scatter,
-            fit_intercept,
-            observations,
-        )
-        projected = np.sqrt(values)[:, None] * (vectors.T @ (roots[:, None] * Y))
-        return cls(normal, scale, cut, values, vectors, projected, centered, Y, w)
+        square = float(normal.mean @ normal.mean)
+        rounding = normal.n * square * (len(w) * np.finfo(np.float64).eps) ** 2
+        values, vectors, cut = decompose(system.gram, least=rounding, overwrite=True)
+        projected = np.sqrt(values)[:, None] * (vectors.T @ (np.sqrt(w)[:, None] * Y))
+        return cls(normal, scale, cut, values, vectors, projected, system.rows, Y, w)
 
     def coef(self, alpha: float) -> Array:
         """Return c = Z' diag(s) V V' diag(s) y/(l + alpha), (D, t)."""
@@ -165,6 +136,78 @@ class GramDecomposition(RidgeDecomposition):
             P = self.vectors[part] * np.sqrt(self.values)
             P = np.divide(P, roots[part], out=np.zeros_like(P), where=roots[part] > 0)
             yield P, self.targets[part], self.weights[part]
+
+
+@dataclass(frozen=True, eq=False)
+class GramSystem:
+    """diag(s) (Z - 1 mean')(Z - 1 mean')' diag(s) of rows in memory, s the roots of the weights.
+
+    Attributes
+    ----------
+    gram : array of shape (n, n)
+    rows : CenteredRows
+    targets : array of shape (n, t)
+        About their mean.
+    weights : array of shape (n,)
+    normal : NormalEquations
+        Means and numbers of rows; its matrices are empty.
+    """
+
+    gram: Array
+    rows: CenteredRows
+    targets: Array
+    weights: Array
+    normal: NormalEquations
+
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
+    def of_rows(
+        cls, rows: Rows, *, fit_intercept: bool = True, observations: float | None = None
+    ) -> GramSystem:
+        """Multiply rows, all of which are held in memory.
+
+        Parameters
+        ----------
+        rows : iterable of (block, targets, weights or None)
+        fit_intercept : bool, default=True
+        observations : float, optional
+            Number of rows, where weights do not count them.
+        """
+        blocks: list[WeightedBlock] = stack_coded(list(with_weights(rows)))
+        Y = np.concatenate([targets for _, targets, _ in blocks])
+        w = np.concatenate([weights for *_, weights in blocks])
+        n = float(w.sum())
+        if n <= 0:
+            raise ValueError(f"Least squares needs rows with a weight above 0, got {n:g} in all.")
+        D, t = blocks[0][0].shape[1], Y.shape[1]
+        mean, target_mean = np.zeros(D), np.zeros(t)
+        if fit_intercept:
+            mean += sum(column_sums(block, weights) for block, _, weights in blocks) / n
+            target_mean = w @ Y / n
+        Y = Y - target_mean
+        centered = CenteredRows.of([block for block, *_ in blocks], mean)
+        roots = np.sqrt(w)
+        gram = centered.gram()
+        gram *= roots
+        gram *= roots[:, None]
+        target_scatter = w @ Y**2
+        if not (np.isfinite(gram.sum()) and np.isfinite(target_scatter.sum())):
+            raise ValueError(
+                "Sums of squares of features or targets leave the range of float64: scale them "
+                "down."
+            )
+        empty = np.empty((0, 0)), np.empty((0, t))
+        means: Any = (*empty, target_mean, target_scatter, fit_intercept, observations)
+        return cls(gram, centered, Y, w, NormalEquations(n, mean, *means))
+
+    def solve(self, alpha: float) -> Array | None:
+        """Return c = (Z - mean)' diag(s) (gram + alpha I)^-1 diag(s) y, (D, t), by Cholesky.
+
+        None where the matrix is singular to rounding; what `GramDecomposition` reads of it is kept.
+        """
+        roots = np.sqrt(self.weights)[:, None]
+        duals = solve_cholesky(self.gram, alpha, roots * self.targets)
+        return None if duals is None else self.rows.multiply_transposed(roots * duals)
 
 
 @dataclass(frozen=True, eq=False)
