@@ -347,12 +347,22 @@ class _Rounds:
                 best_scores = scores
             if 1 - best.score < _ENOUGH * (1 - start.score):
                 break
-        if not self._predicts_better(best, start):  # the model is that without a metric
-            return P, None, np.array([start.score])
+        if not self._predicts_better(best, start):
+            return P, self._better_gamma(P), np.array([start.score])
         if best.gamma is not None:  # a larger map has room for a rougher kernel
             self.following = self.final
             best = self._refine_gamma(self._fit(best.P, best.gamma), _MOST_STEPS)
         return best.P, best.gamma, np.array(best_scores)
+
+    def _better_gamma(self, P: Array) -> float | None:
+        """Return a gamma that predicts more of the held-out classes; None where there is none."""
+        self.following = self.final
+        gamma = self._median_gamma()
+        if gamma is None:
+            return None
+        start = self._fit(P, gamma)
+        best = self._refine_gamma(start, _MOST_STEPS)
+        return best.gamma if self._predicts_better(best, start) else None
 
     def _predicts_better(self, best: _Trial, start: _Trial) -> bool:
         """Return whether a metric predicts more of the held-out classes than M = I.
