@@ -123,6 +123,9 @@ def main(which: str, text: str) -> None:
     case = Case(*fields)
     parts = np.load(_path(case.data), allow_pickle=False)
     X, y, n = parts["X"].astype(np.float64), parts["y"], int(parts["n_train"])
+    if not n:  # no official split
+        order = np.random.default_rng(0).permutation(len(X))
+        X, y, n = X[order], y[order], len(X) // 2
     training = slice(None, n if case.rows is None else min(n, case.rows))
     fit = _fit_ours if which == "ours" else _fit_theirs
     with warnings.catch_warnings():
