@@ -211,8 +211,8 @@ class GramByExpansion:
             ops.exp2neg_expanded_(K, bit * sizes, bit * self.sizes, 2 * kernel.gamma * bit)
         far = np.flatnonzero((most > _CANCELLATION) & ~direct)
         if len(far):  # gamma (s(x) + s(z)) > 4 (1 + gamma D), in terms of K = exp(-gamma D)
-            left, right = (np.exp(-values / _CANCELLATION) for values in (sizes[far], self.sizes))
-            direct[far] = (np.e * left[:, None] * right < K[far]).any(axis=1)
+            bounds = np.exp(1 - sizes[far] / _CANCELLATION), np.exp(-self.sizes / _CANCELLATION)
+            direct[far] = (np.multiply.outer(*bounds) < K[far]).any(axis=1)
         if direct.any():
             K[direct] = gram(kernel, X[direct], self.Z)
         return K
