@@ -5,6 +5,7 @@ kernel.
 from __future__ import annotations
 
 import copy
+import pickle
 import warnings
 from dataclasses import fields
 
@@ -482,3 +483,12 @@ def test_the_factor_of_the_pool_is_bounded():
     assert pool_size(1000, 8) == 10_000
     assert pool_size(4000, 8) == 2**28 // 32_000
     assert pool_size(20_000, 8) == 40_000
+
+
+def test_a_pickle_has_no_copy_of_the_landmarks():
+    X = np.random.default_rng(0).normal(size=(300, 40))
+    fitted = Nystroem(64, gamma=0.01, random_state=0).fit(X)
+    before = pickle.dumps(fitted)
+    expected = fitted.transform(X)
+    assert len(pickle.dumps(fitted)) == len(before)
+    np.testing.assert_array_equal(pickle.loads(before).transform(X), expected)

@@ -364,13 +364,14 @@ class _Rounds:
         best = self._refine_gamma(start, _MOST_STEPS)
         return best.gamma if self._predicts_better(best, start) else None
 
-    def _predicts_better(self, best: _Trial, start: _Trial) -> bool:
-        """Return whether a metric predicts more of the held-out classes than M = I.
+    def _predicts_better(self, trial: _Trial, other: _Trial) -> bool:
+        """Return whether a trial predicts more of the held-out classes than another.
 
         A higher R^2 of the scores does not say so: on dna, 180 columns of 2,000 rows, it rises from
-        0.72 to 0.88, and the accuracy on test rows falls from 96.3 to 94.5%.
+        0.72 to 0.88 with M, and the accuracy on test rows falls from 96.3 to 94.5%. True for
+        numbers, which are compared by R^2.
         """
-        return self.model._numeric_targets or float(best.wrong.sum()) < float(start.wrong.sum())
+        return self.model._numeric_targets or float(trial.wrong.sum()) < float(other.wrong.sum())
 
     def with_gamma(self, feature_map: Map, gamma: float) -> Map:
         """Return a copy of a map with another gamma."""

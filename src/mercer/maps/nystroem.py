@@ -412,6 +412,9 @@ class Landmarks(TileTransform):
     def _expansion(self) -> GramByExpansion | None:
         return GramByExpansion.of(self.kernel, self.landmarks)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def vjp(self, tile: Any, G: Array) -> Array:
         """Return the products for kernels of distances; the derivative at a landmark is 0."""
         rows, landmarks = (X.toarray() if is_csr(X) else X for X in (tile, self.landmarks))

@@ -196,9 +196,17 @@ class GramSystem:
                 "Sums of squares of features or targets leave the range of float64: scale them "
                 "down."
             )
-        empty = np.empty((0, 0)), np.empty((0, t))
-        means: Any = (*empty, target_mean, target_scatter, fit_intercept, observations)
-        return cls(gram, centered, Y, w, NormalEquations(n, mean, *means))
+        normal = NormalEquations(
+            n,
+            mean,
+            np.empty((0, 0)),
+            np.empty((0, t)),
+            target_mean,
+            target_scatter,
+            fit_intercept,
+            observations,
+        )
+        return cls(gram, centered, Y, w, normal)
 
     def solve(self, alpha: float) -> Array | None:
         """Return c = (Z - mean)' diag(s) (gram + alpha I)^-1 diag(s) y, (D, t), by Cholesky.
