@@ -1303,7 +1303,7 @@ def _newton_passes(problem: Problem) -> tuple[str, ...]:
     return (*problem.first_passes, *labels, "sums of squares")
 
 
-def _warn_unconverged(model: Any, minimum: newton_cg.Minimum) -> None:
+def _warn_unconverged(model: Any, minimum: newton_cg.Solution) -> None:
     """Warn of the classes for which Newton's method has not reached the tolerance."""
     late = np.flatnonzero(minimum.unconverged)
     classes: Array = model.classes_

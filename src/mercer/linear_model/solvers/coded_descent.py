@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer import ops
 from mercer._typing import Array
 from mercer.linear_model.losses import LOSSES
+from mercer.linear_model.solvers.blocks import multiply
 from mercer.maps.block import Coded, OneHot
 from mercer.ops.reference_codes import descent_weight
 from mercer.parallel.threads import for_each, row_slices
@@ -52,9 +53,11 @@ class Descent:
     alpha: float
     strength: float  # alpha + kappa
     outputs: int
-    sweeps: int
+    steps: int  # sweeps
     change: Array  # estimate of the relative error of the scores, (t,)
     ended: bool = False  # before the minimum
+    passes: ClassVar[int] = 0  # over blocks
+    preconditioner: ClassVar[None] = None
 
     @property
     def coef(self) -> Array:
@@ -67,13 +70,25 @@ class Descent:
         return np.concatenate(self.b)[: self.outputs].astype(np.float64)
 
     @property
+    def unconverged(self) -> Array:
+        return np.zeros(self.outputs, bool)
+
+    def scores(self, block: Coded) -> Array:
+        """Return b + z'w of the rows of a block of such codes, (n, t), in the dtype of w."""
+        assert isinstance(block.tables, OneHot)
+        block = replace(block, tables=replace(block.tables, dtype=self.W[0].dtype))
+        groups = zip(self.W, self.b, strict=True)
+        parts = [multiply(block, W.reshape(-1, len(b))) + b for W, b in groups]
+        return np.concatenate(parts, axis=1)[:, : self.outputs]
+
+    @property
     def weights(self) -> Array:
         """Weights of rows with w = sum a z, (n, t), at the minimum."""
         a = np.concatenate(self.a, axis=1)[:, : self.outputs].astype(np.float64)
         return self.strength / self.alpha * a
 
 
-def add_up(factors: Sequence[float], arrays: Sequence[Array]) -> Array:
+def add_up(factors: Sequence[Any], arrays: Sequence[Array]) -> Array:
     """Return the sum of factors times arrays."""
     total: Array = factors[0] * arrays[0]
     for factor, array in zip(factors[1:], arrays[1:], strict=True):
@@ -146,11 +161,11 @@ class CodedDescent:
             found = self._descend(alpha, strength, start, goal, kind, sweeps, max_sweeps, is_worse)
             if found.ended or found.change.max() <= tol:
                 return found
-            if found.sweeps >= max_sweeps:
+            if found.steps >= max_sweeps:
                 return None
             if found.change.max() > goal:  # stalled: a sweep is too far from the minimum of a step
                 strength *= 2
-            start, sweeps, kind = found, found.sweeps, np.dtype(np.float64)
+            start, sweeps, kind = found, found.steps, np.dtype(np.float64)
 
     def _descend(
         self,

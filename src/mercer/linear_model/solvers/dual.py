@@ -16,6 +16,7 @@ from mercer.linear_model.solvers.blocks import (
     multiply_transposed,
 )
 from mercer.linear_model.solvers.newton_cg import (
+    FORCING,
     GRADIENT_FLOOR,
     GRADIENT_TOLERANCE,
     INNER_STEPS,
@@ -23,6 +24,7 @@ from mercer.linear_model.solvers.newton_cg import (
     SUFFICIENT_DECREASE,
     Objective,
     divide,
+    next_forcing,
     relative_change,
     score_sums,
 )
@@ -57,7 +59,7 @@ class DualProblem:
         loss = objective.margin_loss
         F = (self.multiply(a) if a.any() else np.zeros_like(a)) + b
         norms, unconverged = np.zeros(self.t), np.zeros(self.t, bool)
-        changes = np.full(self.t, np.inf)
+        changes, forcing = np.full(self.t, np.inf), np.full(self.t, FORCING)
         active, steps = np.arange(self.t), 0
         while True:
             Y, A, S = self.Y[:, active], a[:, active], F[:, active]
@@ -74,18 +76,17 @@ class DualProblem:
             )
             goal = np.maximum(
                 min(tol, GRADIENT_TOLERANCE) * alpha * np.sqrt(np.maximum(energy, 0.0)),
-                GRADIENT_FLOOR * objective.first[active],
+                GRADIENT_FLOOR * objective.steepest,
             )
             unconverged[active] = (norms[active] > goal) & (changes[active] > tol)
             busy = unconverged[active]
             if steps == max_iter or not busy.any():
                 return steps, np.where(np.isfinite(changes), changes, 0.0), unconverged
-            active, goal = active[busy], goal[busy]
+            active = active[busy]
             Y, A, S, M, C, down, image = (part[:, busy] for part in (Y, A, S, M, C, down, image))
             g, h, energy, R = g[busy], h[busy], energy[busy], R[:, busy]
-            reached = norms[active] / objective.first[active]
-            forcing = np.maximum(np.minimum(0.1, np.sqrt(reached)), 0.1 * goal / norms[active])
-            x = self._step(down, image, C, h, forcing)
+            forcing[active] = next_forcing(changes[active], forcing[active], tol)
+            x = self._step(down, image, C, h, forcing[active])
             dF = self.multiply(x)
             db = -divide(g + np.sum(C * dF, axis=0), h)
             predicted = np.sum((alpha * A + R) * dF, axis=0) + g * db

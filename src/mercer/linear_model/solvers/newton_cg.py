@@ -8,6 +8,7 @@ outputs are coupled, has steps of its own (`solvers.softmax`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -31,7 +32,7 @@ from mercer.linear_model.solvers.preconditioner import (
     SpectralPreconditioner,
 )
 from mercer.linear_model.solvers.ridge_cg import conjugate_gradients
-from mercer.maps.block import Block, Coded, OneHot
+from mercer.maps.block import Block, Coded
 from mercer.validation.parameters import validate_positive
 
 SUFFICIENT_DECREASE = 1e-4  # Armijo's share of the decrease that the gradient predicts
@@ -43,9 +44,7 @@ STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass
 LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last one
 # of alpha |w|, at most: a looser gradient would leave b far from its minimum at large alphas
 GRADIENT_TOLERANCE = 1e-4
-GRADIENT_FLOOR = 1e-12  # smallest gradient that is required, relative to the first
-# of the first gradient without cancellation, which it counts as at least: less of it is rounding
-_CANCELLED = 1e-3
+GRADIENT_FLOOR = 1e-13  # of `Objective.steepest`: less of a gradient is rounding
 SWEEPS = 5  # of coordinate descent, instead of a Newton step
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -65,7 +64,10 @@ class Minimum(NamedTuple):
     unconverged: Array
     weights: Array | None = None  # of rows, where w is a combination of them
     preconditioner: SpectralPreconditioner | None = None  # that served
-    descent: Descent | None = None  # where sweeps of coordinate descent came to the minimum
+
+
+Solution = Minimum | Descent
+"""Minimum by Newton steps, or by sweeps of coordinate descent over one-hot codes."""
 
 
 def minimize_loss(
@@ -74,11 +76,11 @@ def minimize_loss(
     alpha: float,
     *,
     fit_intercept: bool = True,
-    start: Minimum | None = None,
+    start: Solution | None = None,
     tol: float = 1e-6,
     max_iter: int = 100,
     max_memory: int | None = None,
-) -> Minimum:
+) -> Solution:
     """Minimize sum s loss(y (b + w'z)) + alpha/2 |w|^2 over w and b, for each target column y.
 
     The Newton step of an output solves (sum s loss'' z z' + alpha I) d = -gradient by conjugate
@@ -94,13 +96,13 @@ def minimize_loss(
     alpha : float
         Above 0.
     fit_intercept : bool, default=True
-    start : Minimum, optional
+    start : Solution, optional
         Starting point; 0 by default.
     tol : float, default=1e-6
         An output has converged when a Newton step changed its scores by at most tol, as root mean
         square relative to their standard deviation; or when w is within tol |w| of the minimum,
-        which |gradient| <= tol alpha |w| ensures; or when its gradient is 1e-12 of that at w = 0,
-        b = 0, where rounding begins. The outputs of log loss converge together.
+        which |gradient| <= tol alpha |w| ensures; or when its gradient is 1e-13 of a bound of that
+        at w = 0, b = 0, where rounding begins. The outputs of log loss converge together.
     max_iter : int, default=100
         Maximum number of Newton steps.
     max_memory : int, optional
@@ -108,7 +110,7 @@ def minimize_loss(
 
     Returns
     -------
-    Minimum
+    Solution
     """
     name = "minimize_loss"
     validate_positive(name, "alpha", alpha)
@@ -168,7 +170,7 @@ class Objective:
     n: float
     mean: Array  # (D,), 0 without an intercept
     squares: Array  # sum s (z - mean)^2, (D,)
-    first: Array  # |gradient| at w = 0, b = 0, (t,)
+    steepest: float  # bound of |gradient| at w = 0, b = 0: sqrt(n sum s |z|^2) max |loss'|
     labels: Array  # whether an output has targets of -1, and of +1, (2, t)
     target_mean: Array  # (t,)
     preconditioner: SpectralPreconditioner | None = None
@@ -179,43 +181,31 @@ class Objective:
         cls, name: str, rows: BlockSource, loss: Loss, alpha: float, fit_intercept: bool
     ) -> Objective:
         """Sum up means and squares in one pass."""
-        n, sums, steepest = 0.0, None, 0.0
+        n, sums, slope = 0.0, None, 0.0
         for block, Y, w in rows():
             if not w.any():
                 continue
             if sums is None:
                 D, t = block.shape[1], Y.shape[1]
                 sums, squares = np.zeros(D), np.zeros(D)
-                cross, balance = np.zeros((D, t)), np.zeros(t)
                 labels, targets = np.zeros((2, t), bool), np.zeros(t)
             n += float(w.sum())
             sums += column_sums(block, w)
             squares += column_squares(block, w)
             labels |= [(Y[w > 0] < 0).any(axis=0), (Y[w > 0] > 0).any(axis=0)]
             targets += w @ Y
-            slopes = loss.gradient(Y, np.zeros_like(Y))
-            steepest = max(steepest, float(np.abs(slopes).max()))
-            R = w[:, None] * slopes
-            if isinstance(block, Coded) and isinstance(block.tables, OneHot):  # only for a norm
-                single = replace(block.tables, dtype=np.dtype(np.float32))
-                cross += multiply_transposed(replace(block, tables=single), R.astype(np.float32))
-            else:
-                cross += multiply_transposed(block, R)
-            balance += R.sum(axis=0)
+            slope = max(slope, float(np.abs(loss.gradient(Y, np.zeros_like(Y))).max()))
         if sums is None:
             raise ValueError(f"{name} needs rows with a weight above 0 to learn from, got none.")
-        if not (np.isfinite(squares.sum()) and np.isfinite(cross.sum())):
+        if not np.isfinite(squares.sum()):
             raise ValueError(
                 f"{name}: sums of squares of features leave the range of float64: scale them down."
             )
         mean = sums / n if fit_intercept else np.zeros(D)
         centered = np.maximum(squares - n * mean**2, _EPS * squares)
-        cross -= np.multiply.outer(mean, balance)
-        sizes: Any = (n, mean, centered, np.zeros(t), labels, targets / n)
-        objective = cls(rows, loss, alpha, fit_intercept, *sizes)
-        first = gradient_norms(cross, fit_intercept * balance, objective.unit)
-        least = _CANCELLED * steepest * np.sqrt(n * squares.sum())
-        return replace(objective, first=np.maximum(first, least))
+        steepest = slope * math.sqrt(n) * math.sqrt(squares.sum())
+        sizes: Any = (n, mean, centered, steepest, labels, targets / n)
+        return cls(rows, loss, alpha, fit_intercept, *sizes)
 
     @property
     def margin_loss(self) -> MarginLoss:
@@ -405,22 +395,28 @@ def divide(a: Array, b: Array) -> Array:
 
 def descend(
     objective: Objective,
-    start: Minimum | None,
+    start: Solution | None,
     tol: float,
     max_iter: int,
     is_worse: Callable[[Descent], bool] | None = None,
-) -> Minimum:
-    """Take Newton steps until every output has converged or no longer improves."""
-    D, t = len(objective.mean), len(objective.first)
+) -> Solution:
+    """Take Newton steps until every output has converged or no longer improves.
+
+    One-hot codes in memory go by coordinate descent, unless that takes too many sweeps.
+    """
+    D, t = len(objective.mean), len(objective.target_mean)
     before = objective.rows.passes
     if (coded := _coded_rows(objective)) is not None:
         if is_one_hot(coded[0]):
-            swept = _sweep(objective, *coded, start, tol, max_iter, is_worse)
+            sweeps = CodedDescent(*coded, objective.loss.name, objective.fit_intercept)
+            known = start if isinstance(start, Descent) else None
+            swept = sweeps.minimize(objective.alpha, known, tol, SWEEPS * max_iter, is_worse)
             if swept is not None:
                 return swept
         if len(coded[2]) < D:
             return _descend_dual(objective, *coded, start, tol, max_iter)
-        objective = with_preconditioner(objective, start and start.preconditioner, needed=True)
+        known_spectrum = None if start is None else start.preconditioner
+        objective = with_preconditioner(objective, known_spectrum, needed=True)
     if isinstance(objective.loss, LogLoss):
         from mercer.linear_model.solvers import softmax
 
@@ -433,7 +429,7 @@ def descend(
     while True:
         goal = np.maximum(
             min(tol, GRADIENT_TOLERANCE) * objective.alpha * np.linalg.norm(point.W, axis=0),
-            GRADIENT_FLOOR * objective.first[point.outputs],
+            GRADIENT_FLOOR * objective.steepest,
         )
         unconverged[point.outputs] = (change > tol) & (here.norms > goal)
         active = moved & unconverged[point.outputs]
@@ -481,34 +477,12 @@ def _coded_rows(objective: Objective) -> tuple[Coded, Array, Array] | None:
     return None
 
 
-def _sweep(
-    objective: Objective,
-    block: Coded,
-    Y: Array,
-    w: Array,
-    start: Minimum | None,
-    tol: float,
-    max_iter: int,
-    is_worse: Callable[[Descent], bool] | None,
-) -> Minimum | None:
-    """Minimize by coordinate descent over one-hot codes; None where that takes too many sweeps."""
-    problem = CodedDescent(block, Y, w, objective.loss.name, objective.fit_intercept)
-    known = None if start is None else start.descent
-    found = problem.minimize(objective.alpha, known, tol, SWEEPS * max_iter, is_worse)
-    if found is None:
-        return None
-    converged = np.zeros(Y.shape[1], bool)
-    return Minimum(
-        found.coef, found.intercept, found.sweeps, 0, found.change, converged, descent=found
-    )
-
-
 def _descend_dual(
     objective: Objective,
     block: Coded,
     Y: Array,
     w: Array,
-    start: Minimum | None,
+    start: Solution | None,
     tol: float,
     max_iter: int,
 ) -> Minimum:
@@ -518,11 +492,8 @@ def _descend_dual(
     before = objective.rows.passes
     dual = DualProblem(objective, block, Y, w)
     a, b = np.zeros_like(dual.Y), np.zeros(dual.t)
-    weights = None if start is None else start.weights
-    if start is not None and start.descent is not None:
-        weights = start.descent.weights
-    if start is not None and weights is not None:
-        a += weights
+    if start is not None and start.weights is not None:
+        a += start.weights
         b += start.intercept + objective.mean @ start.coef
     steps, changes, unconverged = dual.descend(a, b, tol, max_iter)
     coef = dual.coef(a)

@@ -26,6 +26,7 @@ from mercer.linear_model.solvers.newton_cg import (
     BlockSource,
     Minimum,
     Objective,
+    Solution,
     descend,
     eigenbasis,
     with_preconditioner,
@@ -37,7 +38,7 @@ from mercer.linear_model.solvers.ridge_cg import (
     held_out_values,
     search_alphas,
 )
-from mercer.maps.block import Block
+from mercer.maps.block import Block, Coded
 
 KEPT_ALPHAS = 3
 """Alphas for which the solution of every fold is kept: the best and those beside it."""
@@ -57,20 +58,15 @@ class FoldSearch(NamedTuple):
     Attributes
     ----------
     search : AlphaSearch
-    start : Minimum
+    start : Solution
         Mean of the models, from which a fit of all rows starts.
-    fold : array of shape (n,)
-        Number of the model that was trained without the row; -1 for a row that is never held out.
-    coef : array of shape (K, D, t)
-    intercept : array of shape (K, t)
-        Models of the K folds, to the tolerance of the search.
+    models : list of Solution
+        Models of the folds, to the tolerance of the search.
     """
 
     search: AlphaSearch
-    start: Minimum
-    fold: Array
-    coef: Array
-    intercept: Array
+    start: Solution
+    models: list[Solution]
 
 
 def choose_alpha(
@@ -129,20 +125,19 @@ def choose_alpha(
     """
     problem = _Problem(rows, loss, fold, fit_intercept, max_memory)
     search, models = _Choice(problem, alphas, grouped, tol, max_iter).search()
-    coef, intercept = problem.expand(
-        np.stack([model.coef for model in models]), np.stack([model.intercept for model in models])
-    )
-    # where all training rows have one label there is no minimum: no start for all rows
-    both = np.stack([problem.known[k].labels.all(axis=0) for k in range(problem.count)])
-    share = both / np.maximum(both.sum(axis=0), 1)
+    models = [problem.expand(model) for model in models]
     start = _combine([(1 / len(models), model) for model in models])
-    start = start._replace(
-        coef=np.einsum("kdt,kt->dt", coef, share),
-        intercept=np.sum(intercept * share, axis=0),
-        weights=None if start.weights is None else start.weights * both.any(axis=0),
-        preconditioner=start.preconditioner if problem.spectrum is None else problem.spectrum,
-    )
-    return FoldSearch(search, start, fold, coef, intercept)
+    if isinstance(start, Minimum):
+        # where all training rows have one label there is no minimum: no start for all rows
+        both = np.stack([problem.known[k].labels.all(axis=0) for k in range(problem.count)])
+        share = both / np.maximum(both.sum(axis=0), 1)
+        start = start._replace(
+            coef=add_up(share, [model.coef for model in models]),
+            intercept=add_up(share, [model.intercept for model in models]),
+            weights=None if start.weights is None else start.weights * both.any(axis=0),
+            preconditioner=start.preconditioner if problem.spectrum is None else problem.spectrum,
+        )
+    return FoldSearch(search, start, models)
 
 
 _NAME = "choose_alpha"
@@ -155,31 +150,31 @@ class _Fold:
     objective: Objective
     validation: BlockSource
 
-    def losses(self, model: Minimum | Descent | None) -> tuple[Array, Array]:
+    def losses(self, model: Solution | None) -> tuple[Array, Array]:
         """Return the losses of held-out rows and their weights, 0 for labels not learned.
 
         Without a model those of the best constant of the training rows.
         """
         objective, loss = self.objective, self.objective.loss
         negative, positive = objective.labels
-        if model is not None:
-            coef, intercept = model.coef, model.intercept
-        elif objective.fit_intercept:
-            intercept = loss.constant(objective.target_mean)
-        else:
-            intercept = np.zeros_like(objective.target_mean)
+        constant = np.zeros_like(objective.target_mean)
+        if model is None and objective.fit_intercept:
+            constant = loss.constant(objective.target_mean)
 
         def values(block: Block, Y: Array) -> Array:
             known = np.all(np.where(Y > 0, positive, negative), axis=1)
-            scores = np.tile(intercept, (len(Y), 1))
-            if model is not None:
-                scores += multiply(block, coef)
+            if isinstance(model, Descent) and isinstance(block, Coded):
+                scores = model.scores(block).astype(np.float64)
+            elif model is not None:
+                scores = multiply(block, model.coef) + model.intercept
+            else:
+                scores = np.tile(constant, (len(Y), 1))
             return np.column_stack([loss.row_values(Y, scores), known])
 
         (found, known), w = (part.T for part in held_out_values(_NAME, self.validation(), values))
         return found, w * known if known.any() else w
 
-    def score(self, model: Minimum | Descent) -> float:
+    def score(self, model: Solution) -> float:
         """Return the mean loss of held-out rows."""
         values, w = self.losses(model)
         return float(w @ values) / float(w.sum())
@@ -242,11 +237,12 @@ class _Problem:
         self.known[k] = replace(self.known[k], rows=rows)
         return self.known[k]
 
-    def expand(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Return coefficients and intercepts, (K, D, t) and (K, t), of the features."""
-        if self.basis is not None:
-            coef = self.basis @ coef
-        return coef, intercept - self.origin @ coef
+    def expand(self, model: Solution) -> Solution:
+        """Return a model of the rows of this problem as one of the features."""
+        if self.basis is None or isinstance(model, Descent):
+            return model
+        coef = self.basis @ model.coef
+        return model._replace(coef=coef, intercept=model.intercept - self.origin @ coef)
 
 
 class _Choice:
@@ -265,7 +261,7 @@ class _Choice:
         self.few = self.default and problem.count > 1 and len(problem.fold) <= FEW_ROWS
         self.losses: dict[int, dict[int, Array]] = {}  # by alpha and fold
         self.weights: dict[int, Array] = {}  # of held-out rows, by fold
-        self.minima: dict[int, dict[int, Minimum]] = {}  # by alpha and fold
+        self.minima: dict[int, dict[int, Solution]] = {}  # by alpha and fold
         self.constants: dict[int, float] = {}  # losses of held-out rows by a constant, by fold
         with problem.without(0) as fold:
             self.scale, self.squares = fold.objective.scale, float(fold.objective.squares.sum())
@@ -273,7 +269,7 @@ class _Choice:
         self.alphas = alpha_grid(_NAME, alphas, self.scale)
         self.order = np.argsort(-self.alphas, kind="stable")
 
-    def search(self) -> tuple[AlphaSearch, list[Minimum]]:
+    def search(self) -> tuple[AlphaSearch, list[Solution]]:
         """Return the best alpha and the model of each fold for it."""
         count = self.problem.count
         best = self._search_folds(self._search_path(self.alphas))
@@ -316,13 +312,13 @@ class _Choice:
         self,
         fold: _Fold,
         r: int,
-        start: Minimum | None,
+        start: Solution | None,
         is_worse: Callable[[Descent], bool] | None = None,
-    ) -> Minimum:
+    ) -> Solution:
         objective = replace(fold.objective, alpha=self._alpha(r))
         return descend(objective, start, self.tol, self.max_iter, is_worse)
 
-    def _record(self, fold: _Fold, k: int, r: int, minimum: Minimum) -> float:
+    def _record(self, fold: _Fold, k: int, r: int, minimum: Solution) -> float:
         """Keep the losses of held-out rows; return their mean."""
         values, w = fold.losses(minimum)
         self.losses.setdefault(r, {})[k] = values
@@ -338,11 +334,11 @@ class _Choice:
     def _search_path(self, alphas: Array) -> int:
         """Try alphas on the first fold, from the largest down; return the number of the best."""
         numbers = {self._alpha(r): r for r in reversed(range(len(self.alphas)))}
-        recent: dict[int, Minimum] = {}
+        recent: dict[int, Solution] = {}
         with self.problem.without(0) as fold:
             score = BestScore(fold.score)
 
-            def solve(alpha: float, start: Minimum | None) -> Minimum:
+            def solve(alpha: float, start: Solution | None) -> Solution:
                 r = numbers[alpha]
                 minimum = self._solve(fold, r, start, score.is_worse if self.default else None)
                 score.least = min(score.least, self._record(fold, 0, r, minimum))
@@ -351,7 +347,7 @@ class _Choice:
                 recent[r] = minimum
                 return minimum
 
-            def mean_loss(_: Minimum) -> float:
+            def mean_loss(_: Solution) -> float:
                 return self._mean(next(reversed(recent)), [0])
 
             how: Any = LOOSE_SEARCH if self.default else {"worse": LOOSE_SEARCH["worse"]}
@@ -380,7 +376,7 @@ class _Choice:
                 score.least = min(score.least, self._record(fold, k, r, minimum))
                 self.minima.setdefault(r, {})[k] = minimum
 
-    def _start(self, k: int, r: int) -> Minimum | None:
+    def _start(self, k: int, r: int) -> Solution | None:
         """Return the mean of the other folds' minima, moved as the fold's minimum beside it is.
 
         That minimum where no other fold has one; None where nothing is known.
@@ -392,7 +388,7 @@ class _Choice:
             return _combine([(share, one) for one in others.values()]) if others else None
         near = self.minima[beside[0]]
         common = [j for j in others if j in near]
-        if not common or near[k].descent is not None or near[k].weights is not None:
+        if not common or isinstance(near[k], Descent) or near[k].weights is not None:
             return near[k]
         share = 1 / len(common)
         moves = [(share, others[j]) for j in common] + [(-share, near[j]) for j in common]
@@ -431,11 +427,11 @@ class _Choice:
                 best, best_score = r, score
         return best
 
-    def _models(self, best: int) -> list[Minimum]:
+    def _models(self, best: int) -> list[Solution]:
         """Return the model of each fold; one that ended early is solved to the end."""
         for k in range(self.problem.count):
             known = self.minima[best].get(k)
-            if known is None or (known.descent is not None and known.descent.ended):
+            if known is None or (isinstance(known, Descent) and known.ended):
                 with self.problem.without(k) as fold:
                     start = self._start(k, best) if known is None else known
                     self.minima[best][k] = self._solve(fold, best, start)
@@ -453,16 +449,16 @@ class _Choice:
         return AlphaSearch(self._alpha(best), self.alphas, scores, method, baseline)
 
 
-def _combine(terms: Sequence[tuple[float, Minimum]]) -> Minimum:
+def _combine(terms: Sequence[tuple[float, Solution]]) -> Solution:
     """Return the sum of factors times minima, with weights of rows where all have them."""
     factors, minima = zip(*terms, strict=True)
-    descents = [one.descent for one in minima if one.descent is not None]
-    descent = combine_descents(factors, descents) if len(descents) == len(minima) else None
-    weights = [one.descent.weights if one.descent else one.weights for one in minima]
-    known = descent is None and all(one is not None for one in weights)
-    return minima[0]._replace(
+    descents = [one for one in minima if isinstance(one, Descent)]
+    if len(descents) == len(minima):
+        return combine_descents(factors, descents)
+    weights = [one.weights for one in minima]
+    newton = next(one for one in minima if isinstance(one, Minimum))
+    return newton._replace(
         coef=add_up(factors, [one.coef for one in minima]),
         intercept=add_up(factors, [one.intercept for one in minima]),
-        weights=add_up(factors, weights) if known else None,
-        descent=descent,
+        weights=None if any(one is None for one in weights) else add_up(factors, weights),
     )

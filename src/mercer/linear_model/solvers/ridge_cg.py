@@ -567,7 +567,7 @@ class _DualSystem(_System):
 
         def solution(found: Descent) -> RidgeSolution:
             coef, intercept = self.unit * found.coef, self.target_mean + self.unit * found.intercept
-            return RidgeSolution(coef, intercept, alpha, found.sweeps, found.change, descent=found)
+            return RidgeSolution(coef, intercept, alpha, found.steps, found.change, descent=found)
 
         ends = None if is_worse is None else lambda found: is_worse(solution(found))
         known = None if start is None else start.descent

@@ -28,6 +28,7 @@ from mercer.linear_model.solvers.newton_cg import (
     Iterate,
     Minimum,
     Objective,
+    Solution,
     divide,
     next_forcing,
     relative_change,
@@ -40,16 +41,16 @@ from mercer.maps.block import Block
 
 def descend(
     objective: Objective,
-    start: Minimum | None,
+    start: Solution | None,
     tol: float,
     max_iter: int,
 ) -> Minimum:
     """Take Newton steps until one changes all scores by at most tol of their standard deviation.
 
-    They also end where |gradient| <= max(tol alpha |w|, GRADIENT_FLOOR |gradient at 0|).
+    They also end where |gradient| <= max(tol alpha |w|, GRADIENT_FLOOR steepest).
     """
-    D, t = len(objective.mean), len(objective.first)
-    before, first = objective.rows.passes, float(np.linalg.norm(objective.first))
+    D, t = len(objective.mean), len(objective.target_mean)
+    before, floor = objective.rows.passes, GRADIENT_FLOOR * objective.steepest
     # steps never leave the coefficients that add up to 0 over outputs, where the minimum is
     W = np.zeros((D, t)) if start is None else start.coef - start.coef.mean(axis=1, keepdims=True)
     b = np.zeros(t) if start is None else start.intercept + objective.mean @ W
@@ -58,7 +59,7 @@ def descend(
     while True:
         norm = float(np.linalg.norm(here.norms))
         bound = min(tol, GRADIENT_TOLERANCE) * objective.alpha * float(np.linalg.norm(point.W))
-        goal = max(bound, GRADIENT_FLOOR * first)
+        goal = max(bound, floor)
         converged = norm <= goal or change[0] <= tol
         if converged or not moved or steps == max_iter:
             break
