@@ -44,7 +44,8 @@ STEP_SIZES = 0.5 ** np.arange(8)  # whose objectives are summed in one pass
 LINE_SEARCHES = 4  # such passes, each from the smallest step size of the last one
 # of alpha |w|, at most: a looser gradient would leave b far from its minimum at large alphas
 GRADIENT_TOLERANCE = 1e-4
-GRADIENT_FLOOR = 1e-13  # of `Objective.steepest`: less of a gradient is rounding
+GRADIENT_FLOOR = 1e-12  # of `Objective.steepest`: less of a gradient is rounding
+_CANCELLED = 1e-3  # of sums of squares not about the mean, whose rounding a gradient has
 SWEEPS = 5  # of coordinate descent, instead of a Newton step
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -101,7 +102,7 @@ def minimize_loss(
     tol : float, default=1e-6
         An output has converged when a Newton step changed its scores by at most tol, as root mean
         square relative to their standard deviation; or when w is within tol |w| of the minimum,
-        which |gradient| <= tol alpha |w| ensures; or when its gradient is 1e-13 of a bound of that
+        which |gradient| <= tol alpha |w| ensures; or when its gradient is 1e-12 of a bound of that
         at w = 0, b = 0, where rounding begins. The outputs of log loss converge together.
     max_iter : int, default=100
         Maximum number of Newton steps.
@@ -170,7 +171,7 @@ class Objective:
     n: float
     mean: Array  # (D,), 0 without an intercept
     squares: Array  # sum s (z - mean)^2, (D,)
-    steepest: float  # bound of |gradient| at w = 0, b = 0: sqrt(n sum s |z|^2) max |loss'|
+    steepest: float  # bound of |gradient| at 0: sqrt(n sum s |z - mean|^2) max |loss'|
     labels: Array  # whether an output has targets of -1, and of +1, (2, t)
     target_mean: Array  # (t,)
     preconditioner: SpectralPreconditioner | None = None
@@ -203,7 +204,8 @@ class Objective:
             )
         mean = sums / n if fit_intercept else np.zeros(D)
         centered = np.maximum(squares - n * mean**2, _EPS * squares)
-        steepest = slope * math.sqrt(n) * math.sqrt(squares.sum())
+        spread = max(math.sqrt(centered.sum()), _CANCELLED * math.sqrt(squares.sum()))
+        steepest = slope * math.sqrt(n) * spread
         sizes: Any = (n, mean, centered, steepest, labels, targets / n)
         return cls(rows, loss, alpha, fit_intercept, *sizes)
 
