@@ -71,6 +71,22 @@ template <class T> void product_cossin(Matrix<const T> X, Matrix<const T> W, dou
     run([&] { return ops<T>().product_cossin(f.x, f.w, scale, f.out); });
 }
 
+template <class T> void inner_products(Matrix<const T> X, Matrix<const T> W, Matrix<T> out) {
+    const auto x = view(X, "X"), w = view(W, "W");
+    const auto o = view(out, "out");
+    require(x.columns == w.columns, "X has " + std::to_string(x.columns) + " columns, W has " + std::to_string(w.columns));
+    require_shape(o, x.rows, w.rows, "out");
+    run([&] { return ops<T>().inner_products(x, w, o), true; });
+}
+
+template <class T> void weighted_sums(Matrix<const T> R, Matrix<const T> X, Matrix<T> out) {
+    const auto r = view(R, "R"), x = view(X, "X");
+    const auto o = view(out, "out");
+    require(r.rows == x.rows, "R has " + std::to_string(r.rows) + " rows, X has " + std::to_string(x.rows));
+    require_shape(o, r.columns, x.columns, "out");
+    run([&] { return ops<T>().weighted_sums(r, x, o), true; });
+}
+
 // The arguments that the three Hadamard ops share.
 template <class T> struct Transform {
     View<const T> x;
@@ -232,6 +248,8 @@ template <class T> void bind(nb::module_ &m) {
     m.def("product", product<T>, "X"_a.noconvert(), "W"_a.noconvert(), "out"_a.noconvert());
     m.def("product_cos", product_cos<T>, "X"_a.noconvert(), "W"_a.noconvert(), "scale"_a, "phases"_a.noconvert().none(),
           "out"_a.noconvert());
+    m.def("inner_products", inner_products<T>, "X"_a.noconvert(), "W"_a.noconvert(), "out"_a.noconvert());
+    m.def("weighted_sums", weighted_sums<T>, "R"_a.noconvert(), "X"_a.noconvert(), "out"_a.noconvert());
     m.def("product_cossin", product_cossin<T>, "X"_a.noconvert(), "W"_a.noconvert(), "scale"_a, "out"_a.noconvert());
     m.def("hadamard", hadamard<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "out"_a.noconvert());
     m.def("hadamard_cos", hadamard_cos<T>, "X"_a.noconvert(), "signs"_a.noconvert(), "lengths"_a.noconvert(), "scale"_a,

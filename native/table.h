@@ -86,6 +86,8 @@ template <class T> struct Ops {
     bool (*product)(View<const T> X, View<const T> W, View<T> out);
     bool (*product_cos)(View<const T> X, View<const T> W, double scale, const T *phases, View<T> out);
     bool (*product_cossin)(View<const T> X, View<const T> W, double scale, View<T> out);
+    void (*inner_products)(View<const T> X, View<const T> W, View<T> out);
+    void (*weighted_sums)(View<const T> R, View<const T> X, View<T> out);
     bool (*hadamard)(View<const T> X, Signs<T> signs, const T *lengths, View<T> out);
     bool (*hadamard_cos)(View<const T> X, Signs<T> signs, const T *lengths, double scale, const T *phases, View<T> out);
     bool (*hadamard_cossin)(View<const T> X, Signs<T> signs, const T *lengths, double scale, View<T> out);

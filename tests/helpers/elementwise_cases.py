@@ -215,6 +215,24 @@ ELEMENTWISE: dict[str, Case] = {
         plain_product_bound,
         Axes(),
     ),
+    "inner_products": Case(
+        lambda rng, t, n, d, m: {
+            "X": normal(rng, t, n, d),
+            "W": normal(rng, t, m, d),
+            "out": np.empty((n, m), dtype=t),
+        },
+        lambda truth, args: plain_product_bound(truth, {"X": args["X"], "W": args["W"].T}),
+        Axes({"X": 0}, {"W": 0}),
+    ),
+    "weighted_sums": Case(
+        lambda rng, t, n, d, m: {
+            "R": normal(rng, t, d, n),
+            "X": normal(rng, t, d, m),
+            "out": np.empty((n, m), dtype=t),
+        },
+        lambda truth, args: plain_product_bound(truth, {"X": args["R"].T, "W": args["X"]}),
+        Axes({"R": 1}, {"X": 1}),
+    ),
     "product_cos": Case(
         lambda rng, t, n, d, m: {
             **projected(rng, t, n, d, m),

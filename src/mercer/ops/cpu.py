@@ -117,6 +117,22 @@ def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
     return out
 
 
+@compiled(reference.inner_products)
+def inner_products(X: Array, W: Array, out: Array) -> Array:
+    if not _supported(out, X, W):
+        return NotImplemented
+    _native.inner_products(_rows(X), _rows(W), out)
+    return out
+
+
+@compiled(reference.weighted_sums)
+def weighted_sums(R: Array, X: Array, out: Array) -> Array:
+    if not _supported(out, R, X):
+        return NotImplemented
+    _native.weighted_sums(_rows(R), _rows(X), out)
+    return out
+
+
 @compiled(reference.exp2neg_)
 def exp2neg_(T: Array, scale: float) -> Array:
     if not _supported(T):

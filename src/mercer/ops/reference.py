@@ -61,6 +61,18 @@ def product_cossin(X: Array, W: Array, scale: float, out: Array) -> Array:
 
 
 @op
+def inner_products(X: Array, W: Array, out: Array) -> Array:
+    """out[i, j] = <x_i, w_j>, X W' for few rows of W."""
+    return np.matmul(X, W.T, out=out)
+
+
+@op
+def weighted_sums(R: Array, X: Array, out: Array) -> Array:
+    """out[j, k] = sum over i of R[i, j] X[i, k], R'X for few columns of R."""
+    return np.matmul(R.T, X, out=out)
+
+
+@op
 def exp2neg_(T: Array, scale: float) -> Array:
     """T[i, j] <- scale 2^(-T[i, j]), in place."""
     np.negative(T, out=T)

@@ -38,6 +38,7 @@ _TARGET_ARRAYS = 8
 _SINGLE_RANGE = 1e-15, 1e15  # magnitudes whose sums of squares stay well inside float32
 _CODED_ROWS = 4096  # products of tables and weights are computed for each span anew
 _POSITIONS = 64  # of codes, whose sums for some tens of outputs stay in the cache
+_THIN = 32  # columns up to which the core is faster than BLAS, which copies rows into panels
 _PARTIAL_SUMS = 4  # over groups of positions, whatever the number of threads
 
 
@@ -247,14 +248,18 @@ def multiply(block: Block, W: Array) -> Array:
         return block @ W
     out = np.empty((n, t), np.result_type(block.dtype, W.dtype))
     coded = isinstance(block, Coded)
+    thin = not coded and 1 < t <= _THIN
+    axes = np.ascontiguousarray(W.T, dtype=out.dtype) if thin else W
 
     def work(rows: slice) -> None:
-        if isinstance(block, Coded) or block.dtype == out.dtype:
+        if thin and isinstance(block, Dense):
+            ops.inner_products(block.Z[rows].astype(out.dtype, copy=False), axes, out[rows])
+        elif isinstance(block, Coded) or block.dtype == out.dtype:
             out[rows] = rows_of(block, rows) @ W
-            return
-        out[rows] = 0
-        for columns in row_slices(block.shape[1], PANEL):  # cast in the cache
-            out[rows] += block.Z[rows, columns].astype(out.dtype) @ W[columns]
+        else:
+            out[rows] = 0
+            for columns in row_slices(block.shape[1], PANEL):  # cast in the cache
+                out[rows] += block.Z[rows, columns].astype(out.dtype) @ W[columns]
 
     each = float(t * (block.codes.shape[1] if isinstance(block, Coded) else block.shape[1]))
     for_each(work, list(row_slices(n, _CODED_ROWS if coded else TILE_ROWS)), Cost(each, 0.0), n)
@@ -267,11 +272,20 @@ def multiply_transposed(block: Block, R: Array) -> Array:
     if isinstance(block, DeviceBlock) or not isinstance(block, Dense | Coded):
         return block.T @ R
     out = np.empty((block.shape[1], t), np.result_type(block.dtype, R.dtype))
+    thin = 1 < t <= _THIN
+    R = R.astype(out.dtype, copy=False) if thin else R
 
     def work(columns: slice) -> None:
         if isinstance(block, Coded):
             features = slice(columns.start * block.values, columns.stop * block.values)
             out[features] = _positions_of(block, columns).T @ R
+        elif thin:
+            total = np.zeros((t, columns.stop - columns.start), out.dtype)
+            part = np.empty_like(total)
+            for rows in row_slices(n, TILE_ROWS):
+                Z = block.Z[rows, columns].astype(out.dtype, copy=False)
+                total += ops.weighted_sums(R[rows], Z, part)
+            out[columns] = total.T
         elif block.dtype == out.dtype:
             out[columns] = block.Z[:, columns].T @ R
         else:  # matmul would cast all of the transposed rows at once: four times as long or more

@@ -58,6 +58,18 @@ def product(X: DeviceArray, W: Any, out: DeviceArray) -> DeviceArray:
     return out
 
 
+@torch_form(reference.inner_products)
+def inner_products(X: DeviceArray, W: Any, out: DeviceArray) -> DeviceArray:
+    matmul.matmul(X.tensor, tensor(W, X.tensor).T, out=out.tensor)
+    return out
+
+
+@torch_form(reference.weighted_sums)
+def weighted_sums(R: DeviceArray, X: Any, out: DeviceArray) -> DeviceArray:
+    matmul.matmul(R.tensor.T, tensor(X, R.tensor), out=out.tensor)
+    return out
+
+
 @torch_form(reference.product_cos)
 def product_cos(X: DeviceArray, W: Any, scale: float, phases: Any, out: DeviceArray) -> DeviceArray:
     matmul.product_cos(
