@@ -40,6 +40,7 @@ _CODED_ROWS = 4096  # products of tables and weights are computed for each span 
 _POSITIONS = 64  # of codes, whose sums for some tens of outputs stay in the cache
 _THIN = 32  # columns up to which the core is faster than BLAS, which copies rows into panels
 _PARTIAL_SUMS = 4  # over groups of positions, whatever the number of threads
+_TILE_SUMS = 8  # over tiles of rows, likewise
 
 
 class DeviceBlock(Dense):
@@ -301,6 +302,44 @@ def multiply_transposed(block: Block, R: Array) -> Array:
             work, list(row_slices(block.shape[1], PANEL)), Cost(float(t * block.shape[1]), 0.0), n
         )
     return out
+
+
+def multiply_curvature(
+    block: Block, P: Array, C: Array, center: Array
+) -> tuple[Array, Array, Array]:
+    """Return Z'R, the sums of R and those of R * U, with U = Z P - center and R = C * U.
+
+    P and C have the dtype of the block; sums over tiles of dense rows, which are read once, are in
+    float64. Tiles are added in a fixed order, whatever the number of threads.
+    """
+    if not isinstance(block, Dense) or is_on_device(block):
+        U = multiply(block, P) - center
+        R = C * U
+        image = multiply_transposed(block, R)
+        bend = np.einsum("ij,ij->j", R, U, dtype=np.float64)
+        return image.astype(np.float64), R.sum(axis=0, dtype=np.float64), bend
+    n, (D, t) = block.shape[0], P.shape
+    thin, axes = 1 < t <= _THIN, np.ascontiguousarray(P.T)
+    tiles = list(row_slices(n, TILE_ROWS))
+    count = min(_TILE_SUMS, len(tiles))
+    images, sums = np.zeros((count, t, D)), np.zeros((count, 2, t))
+
+    def work(which: int) -> None:
+        part, U = np.empty((t, D), block.dtype), np.empty((TILE_ROWS, t), block.dtype)
+        for rows in tiles[which::count]:
+            Z, V = block.Z[rows], U[: rows.stop - rows.start]
+            if thin:
+                ops.inner_products(Z, axes, V)
+            else:
+                np.matmul(Z, P, out=V)
+            V -= center
+            R = C[rows] * V
+            images[which] += ops.weighted_sums(R, Z, part) if thin else R.T @ Z
+            sums[which] += R.sum(axis=0), np.einsum("ij,ij->j", R, V)
+
+    for_each(work, list(range(count)), Cost(2.0 * t * D, 0.0), n)
+    total, bend = sums.sum(axis=0)
+    return images.sum(axis=0).T, total, bend
 
 
 def multiply_gram(block: Coded, Q: Array) -> Array:

@@ -24,6 +24,7 @@ from mercer.linear_model.solvers.blocks import (
     column_squares,
     column_sums,
     multiply,
+    multiply_curvature,
     multiply_transposed,
 )
 from mercer.linear_model.solvers.coded_descent import CodedDescent, Descent, is_one_hot
@@ -595,12 +596,13 @@ class HessianProducts:
         image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
         center = self.mean @ P
         for block, C in self._blocks():
-            U = multiply(block, P.astype(block.dtype))
-            U -= center.astype(block.dtype)
-            R = (C if len(outputs) == C.shape[1] else C[:, outputs]) * U
-            total += R.sum(axis=0, dtype=np.float64)
-            bend += np.einsum("ij,ij->j", R, U, dtype=np.float64)
-            image += multiply_transposed(block, R.astype(block.dtype, copy=False))
+            busy = C if len(outputs) == C.shape[1] else C[:, outputs]
+            parts = multiply_curvature(
+                block, P.astype(block.dtype), busy.astype(block.dtype), center.astype(block.dtype)
+            )
+            image += parts[0]
+            total += parts[1]
+            bend += parts[2]
         if H.size:
             image -= np.multiply.outer(self.mean, total)
             image -= H[:, outputs] * divide(total, h)
