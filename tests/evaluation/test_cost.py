@@ -139,17 +139,17 @@ def test_sweeps_over_codes_cost_their_line_and_hold_a_few_arrays_of_coefficients
 
 
 def test_a_preconditioner_that_memory_limits_is_one_of_fewer_rows():
-    wide = MapSize(4096, SIZE.cost, 0.0, 16.0, "coded", dense_gram=False)
+    wide = MapSize(5000, SIZE.cost, 0.0, 16.0, "coded", dense_gram=False)
     seconds = []
     for limit in (5 * 10**7, 10**12):
-        plan = replace(plan_fit(5000, 2, 4096, limit=10**6), limit=limit)
+        plan = replace(plan_fit(5000, 2, 5000, limit=10**6), limit=limit)
         steps = steps_of(plan, DataShape(5000, 2, None, "float64"), wide, TIMINGS, 1)
         seconds.append(next(step.seconds for step in steps if step.name == "preconditioner"))
-    few, many = 508, 2048  # rows
-    moments = 5000 * 23 * (16 / 300) ** 2 + 19 * (4096 / 300) ** 2 * 10
+    few, many = 416, 2048  # rows
+    moments = 5000 * 23 * (16 / 300) ** 2 + 19 * (5000 / 300) ** 2 * 10
     for m, found in zip((few, many), seconds, strict=True):
         assert found == pytest.approx(
-            moments * m**2 / (5000 * 4096) + 47 * m**2 + 53 * m**3, rel=0.01
+            moments * m**2 / (5000 * 5000) + 47 * m**2 + 53 * m**3, rel=0.01
         )
 
 

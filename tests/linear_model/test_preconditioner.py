@@ -135,7 +135,8 @@ def test_a_sample_saves_steps_of_ridge_regression(monkeypatch):
         (1000, 47_999_999, 999),  # fewer rows than features
         (2000, 48_000_000, 1000),
         (2000, 1, 699),  # 16 MiB are taken in any case
-        (4000, None, 2048),
+        (4096, None, None),
+        (5000, None, 2048),
         (4000, 48_000_000, 500),
         (65_536, None, 512),
         (65_536, 2**28, 170),

@@ -25,7 +25,7 @@ from mercer.parallel.tile_size import PANEL, Cost
 from mercer.stats.basic import Reservoir
 from mercer.stats.moments import Moments
 
-FULL_FEATURES = 2048  # up to which all eigenvectors are computed
+FULL_FEATURES = 4096  # up to which all eigenvectors are computed: some seconds for 4096
 SAMPLED_ROWS = 2048  # at most, whose eigenvectors serve beyond
 VECTOR_BYTES = 256 * 2**20  # at most, of the rows of a sample; its eigenvectors take half of it
 LEAST_BYTES = 16 * 2**20  # of all arrays, whatever max_memory is; otherwise at most half of it
