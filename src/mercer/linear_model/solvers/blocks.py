@@ -304,17 +304,18 @@ def multiply_transposed(block: Block, R: Array) -> Array:
     return out
 
 
-def multiply_curvature(
-    block: Block, P: Array, C: Array, center: Array
+def multiply_hessian(
+    block: Block, P: Array, center: Array, weigh: Callable[[Array, slice], Array]
 ) -> tuple[Array, Array, Array]:
-    """Return Z'R, the sums of R and those of R * U, with U = Z P - center and R = C * U.
+    """Return Z'R, the sums of R and those of R * U, with U = Z P - center and R = weigh(U, rows).
 
-    P and C have the dtype of the block; sums over tiles of dense rows, which are read once, are in
-    float64. Tiles are added in a fixed order, whatever the number of threads.
+    weigh may change U. P and center have the dtype of the block; sums over tiles of dense rows,
+    which are read once, are in float64. Tiles are added in a fixed order, whatever the number of
+    threads.
     """
     if not isinstance(block, Dense) or is_on_device(block):
         U = multiply(block, P) - center
-        R = C * U
+        R = weigh(U, slice(None)).astype(block.dtype, copy=False)
         image = multiply_transposed(block, R)
         bend = np.einsum("ij,ij->j", R, U, dtype=np.float64)
         return image.astype(np.float64), R.sum(axis=0, dtype=np.float64), bend
@@ -333,7 +334,7 @@ def multiply_curvature(
             else:
                 np.matmul(Z, P, out=V)
             V -= center
-            R = C[rows] * V
+            R = weigh(V, rows)
             images[which] += ops.weighted_sums(R, Z, part) if thin else R.T @ Z
             sums[which] += R.sum(axis=0), np.einsum("ij,ij->j", R, V)
 

@@ -24,7 +24,7 @@ from mercer.linear_model.solvers.blocks import (
     column_squares,
     column_sums,
     multiply,
-    multiply_curvature,
+    multiply_hessian,
     multiply_transposed,
 )
 from mercer.linear_model.solvers.coded_descent import CodedDescent, Descent, is_one_hot
@@ -596,10 +596,13 @@ class HessianProducts:
         image, total, bend = np.zeros_like(P), np.zeros(P.shape[1]), np.zeros(P.shape[1])
         center = self.mean @ P
         for block, C in self._blocks():
-            busy = C if len(outputs) == C.shape[1] else C[:, outputs]
-            parts = multiply_curvature(
-                block, P.astype(block.dtype), busy.astype(block.dtype), center.astype(block.dtype)
-            )
+            kind = block.dtype
+            busy = (C if len(outputs) == C.shape[1] else C[:, outputs]).astype(kind, copy=False)
+
+            def weigh(U: Array, rows: slice, C: Array = busy) -> Array:
+                return C[rows] * U
+
+            parts = multiply_hessian(block, P.astype(kind), center.astype(kind), weigh)
             image += parts[0]
             total += parts[1]
             bend += parts[2]

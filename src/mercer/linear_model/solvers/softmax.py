@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from mercer._typing import Array
-from mercer.linear_model.solvers.blocks import CenteredBlocks, multiply, multiply_transposed
+from mercer.linear_model.solvers.blocks import CenteredBlocks, multiply_hessian, multiply_transposed
 from mercer.linear_model.solvers.newton_cg import (
     FORCING,
     GRADIENT_FLOOR,
@@ -167,7 +167,7 @@ def _newton_step(point: SoftmaxIterate, here: Derivatives, forcing: Array) -> tu
         return x[: D * t, 0].reshape(D, t), x[D * t :, 0]
 
     def apply(x: Array, _: Array) -> tuple[Array, Array]:
-        image, total, curvature = _multiply_hessian(point, *split(x), probabilities)
+        image, total, curvature = _hessian_product(point, *split(x), probabilities)
         return join(image, total), np.array([curvature])
 
     def precondition(x: Array, _: Array) -> Array:
@@ -181,7 +181,7 @@ def _newton_step(point: SoftmaxIterate, here: Derivatives, forcing: Array) -> tu
     return d if basis is None else basis @ d, db
 
 
-def _multiply_hessian(
+def _hessian_product(
     point: SoftmaxIterate, W: Array, b: Array, probabilities: list[Array]
 ) -> tuple[Array, Array, float]:
     """Return the product of the Hessian with (W, b), and its inner product with them: one pass.
@@ -191,7 +191,7 @@ def _multiply_hessian(
     objective, copies = point.objective, point.objective.copies
     image, total, bend = np.zeros_like(W), np.zeros_like(b), 0.0
     mean = objective.mean if copies is None else np.zeros_like(objective.mean)
-    center = b - mean @ W
+    center = mean @ W - b
     if probabilities:
         rows = objective.rows() if copies is None else copies()
         weighted = ((block, w[:, None]) for block, _, w in rows if w.any())
@@ -199,12 +199,18 @@ def _multiply_hessian(
     else:
         blocks = ((block, w, P) for _, block, w, P in point.probabilities())
     for block, w, P in blocks:
-        U = multiply(block, W.astype(block.dtype)) + center
-        U -= np.einsum("ij,ij->i", P, U)[:, None]
-        R = w * P * U  # s (diag(p) - p p') u
-        bend += float(np.einsum("ij,ij->", R, U))
-        total += R.sum(axis=0)
-        image += multiply_transposed(block, R.astype(block.dtype, copy=False))
+        kind = block.dtype
+
+        def weigh(U: Array, rows: slice, P: Array = P, w: Array = w) -> Array:
+            """Return s (diag(p) - p p') u; in float64, since a p next to 1 leaves few digits."""
+            about = U - np.einsum("ij,ij->i", P[rows], U)[:, None]
+            U[:] = about
+            return (w[rows] * P[rows] * about).astype(U.dtype, copy=False)
+
+        parts = multiply_hessian(block, W.astype(kind), center.astype(kind), weigh)
+        image += parts[0]
+        total += parts[1]
+        bend += float(parts[2].sum())
     if objective.fit_intercept:
         image -= np.multiply.outer(mean, total)
     else:
