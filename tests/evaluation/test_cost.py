@@ -116,7 +116,7 @@ def test_seconds_of_passes_and_newton_steps():
 )
 def test_passes_of_newtons_method_that_are_assumed_follow_the_outputs(loss, outputs, passes):
     """About 2,000 passes of all outputs were assumed for all of them: 29 min for 8."""
-    plan = plan_fit(ROWS.rows, ROWS.columns, 300, limit=10**9, outputs=outputs, loss=loss)
+    plan = plan_fit(ROWS.rows, ROWS.columns, 300, limit=10**9, outputs=outputs)
     assert steps_of(plan, ROWS, SIZE, TIMINGS, outputs, loss)[-1].times == passes
     assert passes < 2000
 

@@ -26,7 +26,7 @@ def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, small_grid):
             raise KeyboardInterrupt
 
     broken = model(verbose=2)
-    broken._progress = lambda: stop
+    broken._print_progress = stop
     with pytest.raises(KeyboardInterrupt):
         broken.fit(tmp_path / "rows.npz")
     seed = Checkpoint.read_spec(tmp_path / "sum")["seed"]

@@ -299,12 +299,12 @@ def test_the_latest_third_is_held_out_by_time():
 
 def test_a_tenth_is_held_out_where_the_models_of_all_folds_do_not_fit_in_memory():
     settings = Settings("plan", "auto", "logistic")
-    sizes = {"outputs": 20, "loss": "logistic"}
+    sizes = {"outputs": 20}
     plans = [plan_alpha(settings, 1000, 4, 4096, limit=limit, **sizes) for limit in (10**9, 2**24)]
     assert [plan.alpha_method for plan in plans] == ["kfold", "held-out"]
     models = 8 * 4096 * 20 * 3 * 5
     problem = routes.Problem(1000, 4, 4096, 10**9, **sizes)
-    assert plans[0].solver_bytes - ROUTES["newton-cg"].memory(problem) == models
+    assert plans[0].solver_bytes - ROUTES["newton-cg"].estimate(problem).memory == models
     asked = Settings("plan", "kfold", "logistic")
     plan = plan_alpha(asked, 1000, 4, 4096, limit=2**24, **sizes)
     assert (plan.route, plan.alpha_method) == ("newton-cg", "kfold")

@@ -36,13 +36,23 @@ FOURIER = RandomFourier(400, random_state=0)
 @pytest.fixture
 def prefer_gram(monkeypatch):
     """Take the Gram matrix wherever it applies."""
-    monkeypatch.setattr(type(ROUTES["gram"]), "work", lambda *_: -1.0)
+    prefer(monkeypatch)
+
+
+def prefer(monkeypatch) -> None:
+    estimate = type(ROUTES["gram"]).estimate
+
+    def without_work(route, problem):
+        cost = estimate(route, problem)
+        return None if cost is None else cost._replace(work=-1.0)
+
+    monkeypatch.setattr(type(ROUTES["gram"]), "estimate", without_work)
 
 
 def both(monkeypatch, make, *rows, **more):
     """Return the model of each route."""
     gram = make().fit(*rows, **more)
-    monkeypatch.setattr(type(ROUTES["gram"]), "applies", lambda *_: False)
+    monkeypatch.setattr(type(ROUTES["gram"]), "estimate", lambda *_: None)
     moments = make().fit(*rows, **more)
     assert (gram.plan_.route, moments.plan_.route) == ("gram", "moments")
     return gram, moments
@@ -82,7 +92,7 @@ def test_the_classifier_is_that_of_normal_equations(monkeypatch, class_weight, a
     same(gram, moments)
     assert gram.validation_score_ == pytest.approx(moments.validation_score_)
     monkeypatch.undo()
-    monkeypatch.setattr(type(ROUTES["gram"]), "work", lambda *_: -1.0)
+    prefer(monkeypatch)
     if class_weight != {0: 2.0, 1: 1.0, 2: 3.0}:
         same(*both(monkeypatch, make, X, LABELS > 0, sample_weight=WEIGHTS))
 

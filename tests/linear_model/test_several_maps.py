@@ -268,8 +268,8 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, small_gri
             if sum(a > b for a, b in itertools.pairwise(seen)) == pass_ - 1 and done > 64 * 16 * 2:
                 raise KeyboardInterrupt
 
-        broken = model()
-        broken._progress = lambda stop=stop: stop
+        broken = model(verbose=2)
+        broken._print_progress = stop
         with pytest.raises(KeyboardInterrupt):
             broken.fit(rows, targets)
     resumed = model().fit(rows, targets)

@@ -349,7 +349,6 @@ class _Estimator:
         known: dict[str, Any] = {
             "statistics": widths.statistics,
             "outputs": 0 if self.loss == "squared" else self.outputs,
-            "loss": self.loss,
             "targets": self.outputs,
             "stored": widths.columns if widths.dense_gram else widths.stored,
             "row_bytes": row_bytes(shape, widths),

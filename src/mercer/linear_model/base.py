@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -68,9 +67,8 @@ from mercer.maps.compose import (
 from mercer.maps.identity import Identity
 from mercer.maps.metric import Metric
 from mercer.maps.tabular import Tabular
-from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
+from mercer.parallel.dask_cluster import map_chunks, use_cluster
 from mercer.parallel.device import (
-    current_device,
     device_context,
     device_of,
     from_tensor,
@@ -195,16 +193,18 @@ class KernelModel(BaseEstimator):
             def fit_rows(stream: Stream) -> None:
                 if groups is not None:
                     stream.with_groups(_to_host(groups))
-                settings.validate_rows(stream.rows)
+                conditions = settings.for_stream(stream)
                 self._fit_map(stream)
-                planned = self._plan(stream, settings)
+                planned = self._plan(stream, conditions)
                 extra = (
                     None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
                 )
                 predictor = ROUTES[self.plan_.route].fit(self, planned, stream, extra)
-                self._require_finite(predictor)
-                if planned.alphas is None and predictor.search is not None:
-                    self._warn_open_search(predictor.search)
+                if not predictor.is_finite:
+                    raise self._overflow_error()
+                search = predictor.search
+                if planned.alphas is None and search is not None and search.is_open:
+                    self._warn_open_search(search)
                 self._predictor = predictor
                 self.n_samples_seen_ = stream.rows or 0
                 if self.uncertainty:
@@ -213,7 +213,8 @@ class KernelModel(BaseEstimator):
             kept = nullcontext() if self.checkpoint is None else checkpoint_passes(self.checkpoint)
             with self._execution(X), kept, np.errstate(**_OVERFLOW):
                 self._fit_training(X, y, sample_weight, fit_rows)
-            self._keep_training(X, y, sample_weight, groups)
+            if not self.uncertainty and not _is_source(X):
+                self._keep_training(X, y, sample_weight, groups)
         return self
 
     @property
@@ -452,12 +453,13 @@ class KernelModel(BaseEstimator):
         """Keep a copy of few rows in memory, from which uncertainty is measured when it is used."""
         count = X.nnz * 12 if hasattr(X, "nnz") else self.n_samples_seen_ * self.n_features_in_ * 8
         size = count + getattr(y, "nbytes", 0)
-        in_memory = not _is_source(X) and not is_tensor(X) and not is_tensor(y)
-        if in_memory and not self.uncertainty and size <= _TRAINING_BYTES:
+        if size <= _TRAINING_BYTES and not is_tensor(X) and not is_tensor(y):
             self._training = (
                 *copy.deepcopy((X, y, sample_weight, groups)),
                 self.get_params(deep=False),
             )
+            # of a classifier's measures after fit, which adds no attributes
+            self._lazy: dict[str, Any] = {}
 
     def _require_uncertainty(self) -> None:
         """Measure the uncertainty of the model from its rows, unless that is done; or raise."""
@@ -556,11 +558,15 @@ class KernelModel(BaseEstimator):
         return stream
 
     def _fit_map(self, stream: Stream) -> None:
+        """Fit the feature map; its seed is that of the checkpoint where random_state is None."""
         name = type(self).__name__
         if self.max_memory is not None:
             limit = parse_memory(name, "max_memory", self.max_memory)
             require_memory_for_rows(name, stream, limit)
-        self.seed_ = self._choose_seed(name)
+        seed = self.random_state
+        if seed is None and self.checkpoint is not None and os.path.isfile(self.checkpoint):
+            seed = (Checkpoint.read_spec(self.checkpoint) or {}).get("seed")
+        self.seed_ = seed_from(name, seed)
         feature_map = make_map(
             name,
             self.feature_map,
@@ -578,43 +584,34 @@ class KernelModel(BaseEstimator):
         for metric, found in zip(fitted_metrics(self.feature_map_), scores, strict=True):
             metric.validation_scores_ = found
 
-    def _choose_seed(self, name: str) -> int:
-        """Return the seed of random_state, or that of the checkpoint where random_state is None."""
-        if (
-            self.checkpoint is None
-            or self.random_state is not None
-            or not os.path.isfile(self.checkpoint)
-        ):
-            return seed_from(name, self.random_state)
-        return seed_from(name, (Checkpoint.read_spec(self.checkpoint) or {}).get("seed"))
-
     def _plan(self, stream: Stream, settings: Settings) -> Settings:
-        """Choose the route and validate the settings for it; return them with their conditions."""
+        """Choose the route and validate the settings for it; return them with its alpha_method."""
         name = type(self).__name__
         limit = (
             system.physical_memory() // 2
             if self.max_memory is None
             else parse_memory(name, "max_memory", self.max_memory)
         )
-        settings.validate_widths(self._map_widths)
-        settings = self._with_conditions(stream, settings)
-        counts = stream.rows is None and settings.depends_on_rows(sum(self._map_widths))
+        settings = settings.with_widths(tuple(widths_of(self.feature_map_).values()))
+        counts = stream.rows is None and settings.depends_on_rows(sum(settings.widths))
         if counts:
             accumulate(Labels(stream), RowCount())
         bounded = self.max_memory is not None and not (settings.cluster or settings.device)
         plan = (plan_within if bounded else plan_model)(self, settings, stream, limit)
+        passes = plan.passes
         if counts:
-            plan = replace(plan, passes=("row count", *plan.passes))
+            passes = ("row count", *passes)
         metrics = fitted_metrics(self.feature_map_)
         if any(metric.validation_scores_ is not None for metric in metrics):
-            plan = replace(plan, passes=("sample for the metric", *plan.passes))
+            passes = ("sample for the metric", *passes)
         if settings.uncertainty:
             last = "uncertainty (3)" if self._numeric_targets else "scores of left-out rows"
-            plan = replace(plan, passes=(*plan.passes, last))
+            passes = (*passes, last)
+        encoder = encoder_of(self.feature_map_)
+        encoded = "" if encoder is None else _describe_encoding(encoder)
         given = make_map(name, self.feature_map, None, None)
-        encoded = _describe_encoding(self.feature_map_)
-        scaled = not encoded and count_scaled(given, self.scale) > 0
-        self.plan_ = replace(plan, scaled=scaled, encoded=encoded)
+        scaled = encoder is None and count_scaled(given, self.scale) > 0
+        self.plan_ = replace(plan, passes=passes, scaled=scaled, encoded=encoded)
         ROUTES[self.plan_.route].validate(settings, self.plan_)
         if self.verbose:
             print(f"{name}: {self.plan_}", flush=True)
@@ -622,28 +619,9 @@ class KernelModel(BaseEstimator):
         self.plan_ = replace(self.plan_, solver_seconds=0.0, route_reason="")
         return replace(settings, alpha_method=self.plan_.alpha_method)
 
-    def _with_conditions(self, stream: Stream, settings: Settings) -> Settings:
-        # without distributed there is no client
-        cluster = "distributed" in sys.modules and uses_cluster(stream)
-        settings = replace(settings, cluster=cluster, device=current_device() is not None)
-        grouped, timed = stream.group is not None, stream.time is not None
-        allowed = ("auto", "kfold") if grouped else ("auto",)
-        if (grouped or timed) and isinstance(self.alpha, str) and self.alpha not in allowed:
-            raise ParameterError(
-                type(self).__name__,
-                Setting("alpha", repr(self.alpha)),
-                f" leaves out rows that others of their {'group' if grouped else 'time'} predict. "
-                f"Use {' or '.join(map(repr, allowed))} with {'groups' if grouped else 'times'}.",
-            )
-        return replace(settings, grouped=grouped, timed=timed)
-
-    @property
-    def _map_widths(self) -> tuple[int, ...]:
-        return tuple(widths_of(self.feature_map_).values())
-
     def _empty_statistics(self, settings: Settings) -> Statistic:
         """Return statistics to fill, for each fold where rows are left out."""
-        folds = settings.count_folds(sum(self._map_widths))
+        folds = settings.count_folds(sum(settings.widths))
         parts: list[Any] = [self._target_statistics() for _ in range(folds)]
         if folds == 1:
             return cast(Statistic, parts[0])
@@ -664,7 +642,7 @@ class KernelModel(BaseEstimator):
             checkpoint=path,
             spec=spec,
             n_jobs=self.n_jobs,
-            progress=self._progress(),
+            progress=self._print_progress if self.verbose > 1 else None,
         )
 
     def _read_blocks(
@@ -682,13 +660,9 @@ class KernelModel(BaseEstimator):
                 block = block_to_host(block)
             yield block, self._encode_targets(batch.y), batch.weight
 
-    def _progress(self) -> Callable[[int, int | None], None] | None:
-        name = type(self).__name__
-        if self.verbose < 2:
-            return None
-        return lambda done, of: print(
-            f"{name}: {done:,} rows" + (f" of {of:,}" if of else ""), flush=True
-        )
+    def _print_progress(self, done: int, total: int | None) -> None:
+        of = f" of {total:,}" if total else ""
+        print(f"{type(self).__name__}: {done:,} rows{of}", flush=True)
 
     def _update(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add the statistics of more rows; the map is fitted to the rows of the first call only."""
@@ -705,8 +679,9 @@ class KernelModel(BaseEstimator):
             return part, stream.rows or 0
 
         def fit_rows(stream: Stream) -> tuple[Any, int]:
+            conditions = settings.for_stream(stream)
             self._fit_map(stream)
-            return sum_rows(stream, self._plan(stream, settings))
+            return sum_rows(stream, self._plan(stream, conditions))
 
         with self._execution(X), np.errstate(**_OVERFLOW):
             if first:
@@ -715,8 +690,7 @@ class KernelModel(BaseEstimator):
                 stream = self._open(X, y, sample_weight, reset=False)
                 self._require_target(stream)
                 stream = self._weight_classes(stream)
-                settings.validate_widths(self._map_widths)
-                settings = self._with_alpha_method(self._with_conditions(stream, settings))
+                settings = self._with_alpha_method(settings.for_stream(stream))
                 self._require_same_folds(settings)
                 ROUTES[self.plan_.route].validate(settings, self.plan_)
                 part, count = sum_rows(stream, settings)
@@ -728,7 +702,7 @@ class KernelModel(BaseEstimator):
             self.__dict__.pop(name, None)
 
     def _fitted_predictor(self) -> LinearPredictor:
-        if not self.__sklearn_is_fitted__():  # check_is_fitted builds tags, slower than a row
+        if not hasattr(self, "_predictor"):  # check_is_fitted builds tags, slower than a row
             check_is_fitted(self)
         if self._predictor is None:
             route = ROUTES["moments"]
@@ -736,7 +710,9 @@ class KernelModel(BaseEstimator):
             with np.errstate(**_OVERFLOW):
                 settings = self._with_alpha_method(self._settings(partial=True))
                 predictor = route.solve(self, settings)
-            self._require_finite(predictor)
+            if not predictor.is_finite:
+                del self._predictor  # no model is left
+                raise self._overflow_error()
             self._predictor = predictor
         return self._predictor
 
@@ -748,34 +724,31 @@ class KernelModel(BaseEstimator):
             )
         return search
 
-    def _require_finite(self, predictor: LinearPredictor) -> None:
-        """Raise, and leave no model, where coefficients are not finite.
+    def _overflow_error(self) -> ValueError:
+        """Return the error of coefficients that are not finite.
 
         The results are tested, not the flags of the floating point unit: some linear algebra
         libraries set these in ordinary products.
         """
-        if predictor.is_finite:
-            return
-        self.__dict__.pop("_predictor", None)
-        raise ValueError(
+        return ValueError(
             f"{type(self).__name__}: the numbers of X, y or the weights are too large or too "
             "small for sums of squares: the coefficients are not finite. Scale them "
             "(sklearn.preprocessing)."
         )
 
     def _warn_open_search(self, search: AlphaSearch) -> None:
-        """Issue a warning where alphas below those of the default grid are likely to be better."""
-        if search.is_open:
-            warn(
-                f"{type(self).__name__}: the chosen alpha, {search.alpha:.3g}, is the smallest of "
-                "the grid, and the error of left-out rows still falls there. Scale the columns "
-                "(scale=True), or give a list of smaller numbers for alpha.",
-                stacklevel=5,
-            )
+        """Warn that alphas below those of the default grid are likely to be better."""
+        warn(
+            f"{type(self).__name__}: the chosen alpha, {search.alpha:.3g}, is the smallest of the "
+            "grid, and the error of left-out rows still falls there. Scale the columns "
+            "(scale=True), or give a list of smaller numbers for alpha.",
+            stacklevel=5,
+        )
 
     def _with_alpha_method(self, settings: Settings) -> Settings:
         """Return the settings with a method for the statistics of the rows before."""
-        methods = settings.alpha_methods(None, sum(self._map_widths))
+        settings = settings.with_widths(tuple(widths_of(self.feature_map_).values()))
+        methods = settings.alpha_methods(None, sum(settings.widths))
         folds = isinstance(self._statistics, Folds)
         return replace(settings, alpha_method=methods[0] if folds else methods[-1])
 
@@ -825,13 +798,14 @@ class KernelModel(BaseEstimator):
 
     def _execution(self, X: Any) -> AbstractContextManager[Any]:
         """Return the context of the model's cluster and device, or of the device that X is on."""
-        if self.cluster is None and self._is_local(X):
+        given = (self.cluster, self.device, self.precision)
+        on_device = is_tensor(X)
+        if not on_device and given == (None, None, None):
             return nullcontext()
         with ExitStack() as stack:
-            device = self.device
-            if is_tensor(X):
-                device = None
+            if on_device:
                 stack.enter_context(device_context(device_of(from_tensor(X))))
+            device = None if on_device else self.device
             stack.enter_context(use_device(device, precision=self.precision))
             if self.cluster is not None:
                 stack.enter_context(use_cluster(self.cluster))
@@ -1116,7 +1090,7 @@ class KernelModel(BaseEstimator):
                 getattr(self, name).validate(*self._predictor.coef.shape)
         settings = self._settings()
         settings.validate()
-        settings.validate_widths(self._map_widths)
+        settings.with_widths(tuple(widths_of(fitted).values()))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_predictor")
@@ -1236,23 +1210,16 @@ def make_map(
         )
     built = built if metric is None else _add_metric(built)
     built = _encode_columns(built, scale) if encode else scale_columns(built, scale)
-    params = built.get_params()
-
-    def unset(parameter: str) -> list[str]:
-        return [
-            path
-            for path, value in params.items()
-            if path.split("__")[-1] == parameter and value is None
-        ]
-
-    free = unset("random_state")
+    unset = [path for path, value in built.get_params().items() if value is None]
+    free = [path for path in unset if path.split("__")[-1] == "random_state"]
     if free and random_state is not None:
         seeds = [seed_from(name, random_state)]
         if len(free) > 1:
             words = Rng(seeds[0]).words("parts", 0, len(free))
             seeds = [int(word) for word in words >> np.uint64(1)]
         built.set_params(**dict(zip(free, seeds, strict=True)))
-    return built.set_params(**dict.fromkeys(unset("n_jobs"), n_jobs))
+    parallel = [path for path in unset if path.split("__")[-1] == "n_jobs"]
+    return built.set_params(**dict.fromkeys(parallel, n_jobs))
 
 
 def _add_metric(feature_map: Map) -> Map:
@@ -1296,13 +1263,10 @@ def encoder_of(fitted: Map) -> Tabular | None:
     return fitted if isinstance(fitted, Tabular) else None
 
 
-def _describe_encoding(fitted: Map) -> str:
-    """Return the columns of a table by kind, and how many were dropped; "" without a table."""
-    encoding = encoder_of(fitted)
-    if encoding is None:
-        return ""
-    dropped = sum(not decision.features for decision in encoding.decisions_)
-    return encoding.schema_.describe() + (f"; {dropped:,} dropped" if dropped else "")
+def _describe_encoding(encoder: Tabular) -> str:
+    """Return the columns of a table by kind, and how many were dropped."""
+    dropped = sum(not decision.features for decision in encoder.decisions_)
+    return encoder.schema_.describe() + (f"; {dropped:,} dropped" if dropped else "")
 
 
 def domain_of(feature_map: Any) -> str:

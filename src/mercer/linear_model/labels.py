@@ -76,10 +76,8 @@ def count_classes(stream: Stream) -> ClassSums:
     return accumulate(Labels(stream), ClassSums())
 
 
-def validate_class_weight(name: str, class_weight: Any) -> dict[Any, float] | None:
-    """Return a dictionary label -> weight as floats; None for None and "balanced"."""
-    if not isinstance(class_weight, dict):
-        return None
+def validate_class_weight(name: str, class_weight: dict[Any, Any]) -> dict[Any, float]:
+    """Return a dictionary label -> weight as floats."""
     for label, weight in class_weight.items():
         if not (np.isreal(weight) and 0 <= weight < np.inf):
             raise ParameterError(

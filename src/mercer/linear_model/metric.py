@@ -245,7 +245,12 @@ def _draw_sample(model: Any, parts: list[Map], stream: Stream) -> _Sample:
         model._find_classes(stream)
         classes = model.classes_
     drawn = LabeledSample(size, model.seed_, classes)
-    accumulate(Rows(stream, parts[0]), drawn, n_jobs=model.n_jobs, progress=model._progress())
+    accumulate(
+        Rows(stream, parts[0]),
+        drawn,
+        n_jobs=model.n_jobs,
+        progress=model._print_progress if model.verbose > 1 else None,
+    )
     width, table = stream.width, drawn.rows
     beside = table[:, width:]
     beside = beside.toarray() if is_csr(table) else beside

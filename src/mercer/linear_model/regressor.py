@@ -23,7 +23,6 @@ from mercer.linear_model.cross_validation import Folds
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
 from mercer.linear_model.predictor import LinearPredictor
-from mercer.linear_model.routes import ROUTES
 from mercer.linear_model.uncertainty import measure_uncertainty
 from mercer.maps.block import block_to_host
 from mercer.parallel.dask_cluster import map_chunks
@@ -342,7 +341,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return values if self._is_2d else float(values[0])
 
     def _measure_uncertainty(self, stream: Stream) -> None:
-        measured = measure_uncertainty(self, stream, ROUTES["gram"])
+        measured = measure_uncertainty(self, stream)
         self._intervals = ConformalIntervals.of(measured.models, measured.sample)
         self._posterior = measured.posterior  # last: other threads look at it
 

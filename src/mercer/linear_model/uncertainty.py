@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from mercer.linear_model.left_out import (
 )
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
-from mercer.linear_model.routes import Problem, Route
+from mercer.linear_model.routes import ROUTES, gram_bytes, has_few_rows
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
 from mercer.maps.compose import Stacked
 from mercer.parallel.threads import row_slices
@@ -58,7 +57,7 @@ class LeftOut(NamedTuple):
     sample: LeftOutSample
 
 
-def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncertainty:
+def measure_uncertainty(model: Any, stream: Stream) -> Uncertainty:
     """Compute the posterior of a fitted ridge model, and scores of rows by models without them.
 
     Passes over the rows: the normal equations of folds, unless the fit has them; a sample of rows
@@ -70,8 +69,6 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
         Fitted with squared loss, penalty "l2" and no principal components.
     stream : Stream
         The training rows.
-    gram_route : Route
-        Route by which few rows and many features are solved.
     """
     fitted, alpha = model.feature_map_, model.alpha_
     if not alpha > 0:
@@ -81,7 +78,7 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
         )
     rows = features(stream, fitted)
     centered = _has_exact_features(fitted)  # which have no variance beyond their own
-    if _has_few_rows(model, gram_route):
+    if _has_few_rows(model):
         decomposition = _decompose_rows(model, stream, rows)
         models = _models_of_rows(model, decomposition, stream, alpha, FEW_ROWS_FOLDS)
         posterior = Posterior.of_rows(decomposition, alpha, centered=centered)
@@ -96,7 +93,7 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
     return Uncertainty(posterior, models, _sample_scores(model, rows, models, posterior))
 
 
-def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOut:
+def leave_out(model: Any, stream: Stream) -> LeftOut:
     """Score rows by models of a classifier that were fitted without them.
 
     Squared loss has the models of folds by subtraction from normal equations; where there are none,
@@ -108,10 +105,9 @@ def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOu
         Fitted with penalty "l2" and no principal components.
     stream : Stream
         The training rows.
-    routes : mapping of str to Route
     """
     rows = features(stream, model.feature_map_)
-    route, alpha = routes[model.plan_.route], model.alpha_
+    route, alpha = ROUTES[model.plan_.route], model.alpha_
     if route.refits:
         count = HeldOutFold.count
         fold = fold_numbers(concatenate_keys(stream), count)
@@ -120,7 +116,7 @@ def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOu
         fits = [route.fit_without(model, stream, fold == k) for k in range(used)]
         coef, intercept = zip(*fits, strict=True)
         models = FoldModels(np.stack(coef), np.stack(intercept), count)
-    elif _has_few_rows(model, routes["gram"]):
+    elif _has_few_rows(model):
         decomposition = _decompose_rows(model, stream, rows)
         models = _models_of_rows(model, decomposition, stream, alpha, FOLDS)
     else:
@@ -143,15 +139,20 @@ def _sample_scores(
         classes = model.classes_
         size = min(size, max(_LEAST_ROWS, _SCORES // len(classes)))
     scores = LeftOutScores(models, posterior, classes, size, model.seed_)
-    return accumulate(rows, scores, n_jobs=model.n_jobs, progress=model._progress()).result()
+    return accumulate(
+        rows,
+        scores,
+        n_jobs=model.n_jobs,
+        progress=model._print_progress if model.verbose > 1 else None,
+    ).result()
 
 
-def _has_few_rows(model: Any, gram_route: Route) -> bool:
+def _has_few_rows(model: Any) -> bool:
     """Return whether rows are few, or fewer than features, and their Gram matrix fits in memory."""
-    plan = model.plan_
-    few = Problem(plan.rows, plan.columns, plan.features, plan.limit)
-    is_few = plan.rows is not None and plan.rows <= FEW_ROWS
-    return (is_few or gram_route.applies(few)) and gram_route.memory(few) <= plan.limit
+    rows, features = model.plan_.rows, model.plan_.features
+    if rows is None or not (rows <= FEW_ROWS or has_few_rows(rows, features)):
+        return False
+    return gram_bytes(rows, features) <= model.plan_.limit
 
 
 def _decompose_rows(model: Any, stream: Stream, rows: Features) -> GramDecomposition:
