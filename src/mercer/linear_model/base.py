@@ -688,7 +688,8 @@ class KernelModel(BaseEstimator):
                 part, count = self._fit_training(X, y, sample_weight, fit_rows)
             else:
                 stream = self._open(X, y, sample_weight, reset=False)
-                self._require_target(stream)
+                if stream.target is None:
+                    raise self._missing_target()
                 stream = self._weight_classes(stream)
                 settings = self._with_alpha_method(settings.for_stream(stream))
                 self._require_same_folds(settings)
@@ -823,7 +824,8 @@ class KernelModel(BaseEstimator):
         names = None if isinstance(stream, MatrixStream) else stream.columns
         if reset:
             self._set_columns(stream)
-            self._require_target(stream)
+            if stream.target is None:
+                raise self._missing_target()
         else:
             self._require_kinds(stream)
         if stream.width != self.n_features_in_:
@@ -974,7 +976,8 @@ class KernelModel(BaseEstimator):
             return None
         stream = self._open_table(X, y, sample_weight, None)
         self._set_columns(stream)
-        self._require_target(stream)
+        if stream.target is None:
+            raise self._missing_target()
         return stream
 
     def _has_text(self, X: Any) -> bool:
@@ -1030,12 +1033,9 @@ class KernelModel(BaseEstimator):
             )
         return rows, targets, weights
 
-    def _require_target(self, stream: Stream) -> None:
-        if stream.target is None:
-            name = type(self).__name__
-            raise ParameterError(
-                "", f"{name} requires y: open the rows with a target, ", TARGET, "."
-            )
+    def _missing_target(self) -> ParameterError:
+        needs = f"{type(self).__name__} requires y: open the rows with a target, "
+        return ParameterError("", needs, TARGET, ".")
 
     # Copies, files and scikit-learn
 

@@ -27,7 +27,6 @@ from mercer.linear_model.labels import (
     balance_classes,
     class_numbers,
     count_classes,
-    count_rows,
     encode_one_versus_rest,
     probabilities,
     validate_class_weight,
@@ -459,10 +458,11 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         return normals
 
     def _rows_of_classes(self, counts: Array) -> float:
-        """Return the number of rows from the sums of weights of the classes."""
+        """Return the number of rows from the weighted counts of classes, but for weights of 0."""
         weights = validate_class_weight(type(self).__name__, self.class_weight)
         factors = [weights.get(label, 1.0) for label in self.classes_.tolist()]
-        return count_rows(counts, factors)
+        pairs = zip(counts.tolist(), factors, strict=True)
+        return float(sum(count / factor for count, factor in pairs if factor))
 
     def _count_rows(self, stream: Stream) -> float | None:
         if not isinstance(self.class_weight, dict):

@@ -95,12 +95,6 @@ def balance_classes(sums: ClassSums) -> dict[Any, float]:
     return {label: sum(counts.values()) / (len(counts) * n) for label, n in counts.items()}
 
 
-def count_rows(counts: Array, weights: list[float]) -> float:
-    """Return the number of rows from the weighted counts of classes, those of weight 0 left out."""
-    pairs = zip(counts.tolist(), weights, strict=True)
-    return float(sum(count / weight for count, weight in pairs if weight))
-
-
 def align_classes(classes: Array, parts: ClassSums) -> tuple[Array, Array]:
     """Return (counts, sums) of ClassSums in the order of these classes; 0 for absent classes."""
     counts = np.zeros(len(classes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,10 +65,6 @@ class FoldModels:
             solutions.append(solve(rest, alpha, overwrite=rest is not total))
         coef, intercept = zip(*solutions, strict=True)
         return cls(np.stack(coef), np.stack(intercept), count)
-
-    def numbers(self, keys: Keys) -> NDArray[np.int64]:
-        """Return the fold of each row by its key; K and above for rows of no fold."""
-        return fold_numbers(keys, self.count)
 
     def left_out_scores(self, block: Block, fold: NDArray[np.int64]) -> Array:
         """Return f_k(x) of rows by the model without their fold, (n, t); 0 for those of no fold."""
@@ -137,7 +132,7 @@ class LeftOutScores(Reservoir):
         keys: Keys | None = None,
     ) -> None:
         assert keys is not None and y is not None
-        fold = self.models.numbers(keys)
+        fold = fold_numbers(keys, self.models.count)
         left_out = fold < len(self.models.coef)
         scores = self.models.left_out_scores(block, fold)
         targets = np.asarray(y) if self.classes is None else np.searchsorted(self.classes, y)
@@ -196,13 +191,3 @@ def _sum_equal_rows(keys: Array, leverage: Array, weight: Array) -> Array:
     together = np.empty(len(keys))
     together[order] = np.bincount(number, weight[order])[number]
     return together
-
-
-def merge_folds(folds: Sequence[Any], count: int) -> list[Any]:
-    """Return the sums of consecutive folds, `count` of them; None where none has rows."""
-    step = len(folds) // count
-    merged = []
-    for first in range(0, len(folds), step):
-        some = [fold for fold in folds[first : first + step] if fold is not None]
-        merged.append(sum(some[1:], start=some[0]) if some else None)
-    return merged

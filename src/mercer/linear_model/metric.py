@@ -380,13 +380,10 @@ class _Rounds:
 
     def with_gamma(self, feature_map: Map, gamma: float) -> Map:
         """Return a copy of a map with another gamma."""
-        return clone(feature_map).set_params(**{self._gamma_path(feature_map): gamma})
-
-    @staticmethod
-    def _gamma_path(feature_map: Map) -> str:
+        path = "gamma"
         if isinstance(feature_map, Composed):
-            return f"{names_of(feature_map.maps)[0]}__gamma"
-        return "gamma"
+            path = f"{names_of(feature_map.maps)[0]}__gamma"
+        return clone(feature_map).set_params(**{path: gamma})
 
     @property
     def _first(self) -> Map:

@@ -236,10 +236,6 @@ class Posterior:
             inner = (Z @ Z.T - inner) / self.alpha
         return inner + self.intercept_leverage
 
-    def with_exact(self, exact: ExactVariance | None) -> Posterior:
-        """Return this posterior with the variance that its features cannot express."""
-        return replace(self, exact=exact)
-
     def sample(self, count: int, rng: Rng) -> tuple[Array, Array]:
         """Return deviations of coefficients and intercept from the mean, (count, D, t), (count, t).
 

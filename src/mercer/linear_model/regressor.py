@@ -341,9 +341,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return values if self._is_2d else float(values[0])
 
     def _measure_uncertainty(self, stream: Stream) -> None:
-        measured = measure_uncertainty(self, stream)
-        self._intervals = ConformalIntervals.of(measured.models, measured.sample)
-        self._posterior = measured.posterior  # last: other threads look at it
+        posterior, models, sample = measure_uncertainty(self, stream)
+        self._intervals = ConformalIntervals.of(models, sample)
+        self._posterior = posterior  # last: other threads look at it
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions.

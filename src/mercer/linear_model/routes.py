@@ -93,6 +93,10 @@ _QUICK_FEATURES = 1024  # whose normal equations take less than a second, whatev
 _CLASS_TOLERANCE, _NUMBER_TOLERANCE = 1e-5, 1e-7
 GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
+# in messages
+_L2, _PCA, _MAX_MEMORY = Setting("penalty", "'l2'"), Setting("pca"), Setting("max_memory")
+_SQUARED, _CHECKPOINT = Setting("loss", "'squared'"), Setting("checkpoint", text="checkpoint=")
+_DEVICE, _CLUSTER = Setting("device", text="device="), Setting("cluster", text="cluster=")
 
 ALPHA_METHODS = {
     "loo": "leave-one-out",
@@ -352,42 +356,25 @@ class Settings:
     def validate(self) -> None:
         """Raise for settings that no route, or no penalty, supports; no data is needed."""
         if self.unlabeled and self.pca is None:
-            raise self.error(
-                "unlabeled rows count for principal components, and there are none: give ",
-                Setting("pca"),
-                ", or leave them out.",
-            )
+            needed = "unlabeled rows count for principal components, and there are none: give "
+            raise self.error(needed, _PCA, ", or leave them out.")
         if self.loss != "squared":
             ROUTES["newton-cg"].validate(replace(self, cluster=False))
         if self.uncertainty and (
             self.penalty != "l2" or self.pca is not None or self.has_zero_alpha
         ):
+            given = Setting("uncertainty", "True"), Setting("alpha")
             raise self.error(
-                Setting("uncertainty", "True"),
-                " needs ",
-                Setting("penalty", "'l2'"),
-                ", no ",
-                Setting("pca"),
-                " and an ",
-                Setting("alpha"),
-                " above 0.",
+                given[0], " needs ", _L2, ", no ", _PCA, " and an ", given[1], " above 0."
             )
         if self.penalty == "l2":
             return
         if isinstance(self.alpha, str) and self.alpha in ("gcv", "loo", "evidence"):
-            raise self.error(
-                Setting("alpha", repr(self.alpha)),
-                " needs ",
-                Setting("penalty", "'l2'"),
-                ". Use 'kfold' (the same as 'auto' here), a number or a list.",
-            )
+            advice = ". Use 'kfold' (the same as 'auto' here), a number or a list."
+            raise self.error(Setting("alpha", repr(self.alpha)), " needs ", _L2, advice)
         if self.has_zero_alpha:
-            raise self.error(
-                Setting("penalty", repr(self.penalty)),
-                f" needs an alpha above 0, got {self.alpha!r}; for plain least squares use ",
-                Setting("penalty", "'l2'"),
-                ".",
-            )
+            needs = f" needs an alpha above 0, got {self.alpha!r}; for plain least squares use "
+            raise self.error(Setting("penalty", repr(self.penalty)), needs, _L2, ".")
 
     def for_stream(self, stream: Stream) -> Settings:
         """Return the settings with the conditions of a stream, or raise for its rows and groups."""
@@ -413,10 +400,8 @@ class Settings:
     def with_widths(self, widths: tuple[int, ...]) -> Settings:
         """Return the settings with the features of each map, or raise where these are too few."""
         if self.pca is not None and self.pca > max(widths):
-            raise self.error(
-                Setting("pca"),
-                f" must be at most the number of features of a map, {max(widths)}, got {self.pca}.",
-            )
+            needs = f" must be at most the number of features of a map, {max(widths)}"
+            raise self.error(_PCA, f"{needs}, got {self.pca}.")
         if self.penalty == "group" and len(widths) < 2:
             raise self.error(
                 Setting("penalty", "'group'"),
@@ -475,7 +460,10 @@ class Route:
     handicap: ClassVar[float] = 0.0  # part of `work` that takes no time, but prefers other routes
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        """Return what the route costs; None where it cannot solve the problem, memory aside."""
+        """Return what the route costs; None where it cannot solve the problem, memory aside.
+
+        The loss is one of the route's.
+        """
         raise NotImplementedError
 
     def cache(self, problem: Problem, memory: int) -> int:
@@ -513,9 +501,10 @@ class Route:
         )
 
     def supports(self, settings: Settings) -> bool:
-        """Return whether `validate` accepts the settings."""
+        """Return whether the route solves the loss, and `validate` accepts the settings."""
         return not (
-            any(self._unsupported(settings))
+            settings.loss not in self.losses
+            or any(self._unsupported(settings))
             or (settings.cluster and not self.cluster)
             or (settings.partial and not self.partial_fit)
         )
@@ -531,39 +520,23 @@ class Route:
         """
         for setting, advice in self._unsupported(settings):
             if settings.loss != "squared":
-                raise settings.error(
-                    setting,
-                    " needs ",
-                    Setting("loss", "'squared'"),
-                    f", got loss={settings.loss!r}. ",
-                    advice[0][0].upper() + advice[0][1:],
-                    *advice[1:],
-                )
+                got = f", got loss={settings.loss!r}. {advice[0][0].upper()}{advice[0][1:]}"
+                raise settings.error(setting, " needs ", _SQUARED, got, *advice[1:])
             assert plan is not None
-            raise settings.error(
-                setting,
-                f" needs the normal equations of {plan.features} features. {plan} Raise ",
-                Setting("max_memory"),
-                ", or ",
-                *advice,
-            )
+            needs = f" needs the normal equations of {plan.features} features. {plan} Raise "
+            raise settings.error(setting, needs, _MAX_MEMORY, ", or ", *advice)
         if settings.cluster and settings.device:
-            raise settings.error(
-                "a cluster computes on the CPUs of its workers: leave out either ",
-                Setting("device", text="device="),
-                " or ",
-                Setting("cluster", text="cluster="),
-                ".",
-            )
+            either = "a cluster computes on the CPUs of its workers: leave out either "
+            raise settings.error(either, _DEVICE, " or ", _CLUSTER, ".")
         if settings.cluster and (not self.cluster or settings.is_alpha("loo")):
             raise settings.error(
                 "a cluster computes normal equations, and this fit takes more passes over the "
                 f"rows. {plan} Use ",
-                Setting("loss", "'squared'"),
+                _SQUARED,
                 ", ",
                 Setting("alpha", "'gcv'"),
                 " or 'kfold' and enough ",
-                Setting("max_memory"),
+                _MAX_MEMORY,
                 "; or fit without a cluster, which reads the rows here, chunk by chunk.",
             )
         if settings.partial and (
@@ -573,9 +546,9 @@ class Route:
                 "partial_fit adds up normal equations, which excludes ",
                 Setting("alpha", "'loo'"),
                 ", ",
-                Setting("checkpoint", text="checkpoint="),
+                _CHECKPOINT,
                 " and more features than ",
-                Setting("max_memory"),
+                _MAX_MEMORY,
                 f" allows. {plan}",
             )
 
@@ -618,8 +591,6 @@ class NormalEquationsRoute(Route):
     partial_fit = True
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        if problem.outputs:
-            return None
         folds = max(problem.folds, problem.left_out)
         passes = (
             *problem.first_passes,
@@ -676,8 +647,7 @@ class GramRoute(Route):
         Normal equations that take no time are preferred: partial_fit can add rows to them.
         """
         if (
-            problem.outputs
-            or problem.folds > 1
+            problem.folds > 1
             or problem.alpha_method not in (None, "loo", "gcv", "evidence")
             or not has_few_rows(problem.rows, problem.features)
         ):
@@ -735,7 +705,7 @@ class TwoStageRoute(Route):
         One pass is preferred where it fits in memory.
         """
         widths, folds = problem.widths, problem.folds
-        if problem.outputs or problem.rank is None or len(widths) < 2:
+        if problem.rank is None or len(widths) < 2:
             return None
         ranks = [min(problem.rank, width) for width in widths]
         packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
@@ -789,8 +759,6 @@ class ConjugateGradientsRoute(Route):
 
         A closed form of a few seconds is preferred: it needs no tolerance.
         """
-        if problem.outputs:
-            return None
         stored = problem.features if problem.stored is None else problem.stored
         steps = _RIDGE_STEPS * (1 + problem.searches_alpha)
         each = 2 * _THIN * stored * problem.targets
@@ -857,8 +825,6 @@ class NewtonCGRoute(Route):
     iterative = True
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        if not problem.outputs:
-            return None
         kept = KEPT_ALPHAS * FOLDS if problem.alpha_method == "kfold" else 0
         models = 8 * problem.features * problem.outputs * (_STEP_ARRAYS + kept)
         memory = models + preconditioner_bytes(problem.features, problem.limit)
@@ -973,7 +939,9 @@ def plan_fit(
     Plan
     """
     problem = Problem(rows, columns, features, limit, **sizes)
-    estimates = {route: route.estimate(problem) for route in ROUTES.values()}
+    squared = problem.outputs == 0
+    of_loss = [route for route in ROUTES.values() if ("squared" in route.losses) == squared]
+    estimates = {route: route.estimate(problem) for route in of_loss}
     applying = {route: estimate for route, estimate in estimates.items() if estimate is not None}
     work = {
         route: estimate.work
