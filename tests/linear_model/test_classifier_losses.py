@@ -18,10 +18,10 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.helpers.loss_data import LOSS, data, rows_of
 from tests.helpers.normal_equations_data import INTERCEPT
+from tests.helpers.plans import plan_fit
 
 from mercer import GCWS, Anchors, Chi2Series, Identity, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import plan_fit
 from mercer.linear_model.solvers.newton_cg import minimize_loss
 from mercer.linear_model.solvers.newton_folds import choose_alpha
 from mercer.parallel.tile_size import override_limits

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
+from tests.helpers.plans import plan_fit
 
 from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream
-from mercer.linear_model.routes import plan_fit
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -208,7 +208,7 @@ def test_a_missing_target_is_not_an_unlabeled_row():
 
 
 def test_the_plan_takes_one_pass_or_two_by_memory():
-    more = {"widths": (1000,) * 7, "rank": 100}
+    more = {"widths": (1000,) * 7, "pca": 100}
     one = plan_fit(10**6, 300, 7000, limit=2 * 10**9, **more)
     two = plan_fit(10**6, 300, 7000, limit=10**9, unlabeled=True, **more)
     assert (one.route, two.route) == ("moments", "two-stage")
@@ -220,7 +220,7 @@ def test_the_plan_takes_one_pass_or_two_by_memory():
     )
     assert "principal components of each map, then least squares on them" in str(two)
     assert plan_fit(10**6, 300, 7000, limit=10**7, **more).route == "passes"
-    assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), rank=100).route == "passes"
+    assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), pca=100).route == "passes"
 
 
 def test_the_plan_counts_passes_as_they_are_made():

@@ -187,73 +187,6 @@ class Plan(TextAsHtml):
 SCALED = "centered and divided by their spread; scale=False keeps them"
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Sizes of a fit, from which routes compute their memory and passes.
-
-    Attributes
-    ----------
-    rows : int or None
-    columns, features, limit : int
-        d, D, and bytes that the route's arrays may take.
-    folds : int
-        Folds of k-fold cross-validation; 1 without.
-    left_out : int
-        Folds whose normal equations are kept apart for the uncertainty of classes; 1 without.
-    statistics : tuple of str
-        Names of the passes that compute statistics of the maps.
-    labels, class_weights, leverages : bool
-        Whether targets are labels, classes are counted first, and rows are read once more for
-        their leverages.
-    widths : tuple of int
-        Features of each map.
-    rank : int or None
-        Principal components of each map.
-    joint_folds, unlabeled : bool
-        Whether all folds are solved at the same time, and whether there are rows without targets.
-    outputs : int
-        Outputs of a loss that needs Newton's method; 0 for squared loss.
-    targets : int
-        Outputs of squared loss; a guess where classes are not counted yet.
-    stored, row_bytes : float or None
-        Numbers and bytes of a row of features in memory: codes, or D numbers of float64 where
-        None.
-    alpha_method : str or None
-        Method that chooses alpha.
-    searches_alpha : bool
-        Whether alpha is chosen.
-    routes : tuple of str or None
-        Names of the routes that support the settings; all of them where None.
-    """
-
-    rows: int | None
-    columns: int
-    features: int
-    limit: int
-    folds: int = 1
-    statistics: tuple[str, ...] = ()
-    labels: bool = False
-    class_weights: bool = False
-    leverages: bool = False
-    widths: tuple[int, ...] = ()
-    rank: int | None = None
-    joint_folds: bool = False
-    unlabeled: bool = False
-    outputs: int = 0
-    targets: int = 8
-    stored: float | None = None
-    row_bytes: float | None = None
-    alpha_method: str | None = None
-    searches_alpha: bool = True
-    routes: tuple[str, ...] | None = None
-    left_out: int = 1
-
-    @property
-    def first_passes(self) -> tuple[str, ...]:
-        """Passes before those of the solver."""
-        return (*self.statistics, *["class weights"] * self.class_weights)
-
-
 @dataclass(eq=False)
 class Settings:
     """Parameters of a fit that not every route supports, and conditions that it is under.
@@ -414,6 +347,52 @@ class Settings:
                 ".",
             )
         return replace(self, widths=widths)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Settings and sizes of a fit, from which routes estimate their memory, passes and work.
+
+    Attributes
+    ----------
+    settings : Settings
+        With the method that chooses alpha.
+    rows : int or None
+    columns, features, limit : int
+        d, D, and bytes that the route's arrays may take.
+    statistics : tuple of str
+        Names of the passes that compute statistics of the maps.
+    class_weights : bool
+        Whether classes are counted first.
+    outputs : int
+        Outputs of a loss that needs Newton's method; 0 for squared loss.
+    targets : int
+        Outputs of squared loss; a guess where classes are not counted yet.
+    stored, row_bytes : float or None
+        Numbers and bytes of a row of features in memory: codes, or D numbers of float64 where
+        None.
+    """
+
+    settings: Settings
+    rows: int | None
+    columns: int
+    features: int
+    limit: int
+    statistics: tuple[str, ...] = ()
+    class_weights: bool = False
+    outputs: int = 0
+    targets: int = 8
+    stored: float | None = None
+    row_bytes: float | None = None
+
+    @property
+    def first_passes(self) -> tuple[str, ...]:
+        """Passes before those of the solver."""
+        return (*self.statistics, *["class weights"] * self.class_weights)
+
+    def with_alpha(self, method: str | None) -> Problem:
+        """Return the problem with a method that chooses alpha."""
+        return replace(self, settings=replace(self.settings, alpha_method=method))
 
 
 class Estimate(NamedTuple):
@@ -591,14 +570,15 @@ class NormalEquationsRoute(Route):
     partial_fit = True
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        folds = max(problem.folds, problem.left_out)
+        settings, features = problem.settings, problem.features
+        folds = settings.count_folds(features)
         passes = (
             *problem.first_passes,
             f"normal equations{f' of {folds} folds' * (folds > 1)}",
-            *["covariance of unlabeled rows"] * problem.unlabeled,
-            *["copies of rows", "leverages"] * problem.leverages,
+            *["covariance of unlabeled rows"] * settings.unlabeled,
+            *["copies of rows", "leverages"] * (settings.alpha_method == "loo"),
         )
-        memory = _solver_bytes(problem.features, folds, problem.joint_folds)
+        memory = _solver_bytes(features, folds, settings.penalty)
         return Estimate(memory, _normal_equations_work(problem), passes)
 
     def fit(
@@ -646,20 +626,18 @@ class GramRoute(Route):
 
         Normal equations that take no time are preferred: partial_fit can add rows to them.
         """
-        if (
-            problem.folds > 1
-            or problem.alpha_method not in (None, "loo", "gcv", "evidence")
-            or not has_few_rows(problem.rows, problem.features)
-        ):
+        settings = problem.settings
+        possible = settings.alpha_method in (None, "loo", "gcv", "evidence")
+        if not (possible and has_few_rows(problem.rows, problem.features)):
             return None
         n = float(problem.rows or 0)
         stored = problem.features if problem.stored is None else problem.stored
-        solving = _DECOMPOSITION if problem.searches_alpha else 1 / 6
+        solving = _DECOMPOSITION if settings.searches_alpha else 1 / 6
         passes = (
             *problem.first_passes,
-            *["class labels"] * (problem.labels and not problem.class_weights),
+            *["class labels"] * (settings.labels and not problem.class_weights),
             "features of all rows",
-            *["copies of rows"] * problem.leverages,
+            *["copies of rows"] * (settings.alpha_method == "loo"),
         )
         work = self.handicap + n**2 * stored + solving * n**3
         memory = gram_bytes(problem.rows or 0, problem.features, stored, problem.row_bytes)
@@ -704,23 +682,24 @@ class TwoStageRoute(Route):
 
         One pass is preferred where it fits in memory.
         """
-        widths, folds = problem.widths, problem.folds
-        if problem.rank is None or len(widths) < 2:
+        settings, widths = problem.settings, problem.settings.widths
+        if settings.pca is None or len(widths) < 2:
             return None
-        ranks = [min(problem.rank, width) for width in widths]
+        folds = settings.count_folds(problem.features)
+        ranks = [min(settings.pca, width) for width in widths]
         packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
         vectors = sum(width * count for width, count in zip(widths, ranks, strict=True))
         memory = max(
             8 * (packed + 3 * largest + vectors),
-            8 * vectors + _solver_bytes(sum(ranks), folds, problem.joint_folds),
+            8 * vectors + _solver_bytes(sum(ranks), folds, settings.penalty),
         )
         again = (problem.rows or 0) * float(problem.columns) * problem.features
         passes = (
             *problem.first_passes,
             "covariance of each map",
-            *["covariance of each map, unlabeled rows"] * problem.unlabeled,
+            *["covariance of each map, unlabeled rows"] * settings.unlabeled,
             f"normal equations{f' of {folds} folds' * (folds > 1)}, components",
-            *["copies of rows", "leverages"] * problem.leverages,
+            *["copies of rows", "leverages"] * (settings.alpha_method == "loo"),
         )
         return Estimate(memory, _normal_equations_work(problem) + again, passes)
 
@@ -760,10 +739,10 @@ class ConjugateGradientsRoute(Route):
         A closed form of a few seconds is preferred: it needs no tolerance.
         """
         stored = problem.features if problem.stored is None else problem.stored
-        steps = _RIDGE_STEPS * (1 + problem.searches_alpha)
+        steps = _RIDGE_STEPS * (1 + problem.settings.searches_alpha)
         each = 2 * _THIN * stored * problem.targets
         work = self.handicap + steps * (problem.rows or np.inf) * (each + problem.columns * stored)
-        labels = problem.labels and not problem.class_weights
+        labels = problem.settings.labels and not problem.class_weights
         step = "one per conjugate gradient step"
         passes = (*problem.first_passes, *["class labels"] * labels, step)
         return Estimate(_PASS_BYTES, work, passes)
@@ -825,7 +804,7 @@ class NewtonCGRoute(Route):
     iterative = True
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        kept = KEPT_ALPHAS * FOLDS if problem.alpha_method == "kfold" else 0
+        kept = KEPT_ALPHAS * FOLDS if problem.settings.alpha_method == "kfold" else 0
         models = 8 * problem.features * problem.outputs * (_STEP_ARRAYS + kept)
         memory = models + preconditioner_bytes(problem.features, problem.limit)
         passes = (
@@ -917,28 +896,11 @@ ROUTES: dict[str, Route] = {
 """Routes by the name in Plan.route, in order of preference."""
 
 
-def plan_fit(
-    rows: int | None,
-    columns: int,
-    features: int,
-    *,
-    limit: int,
-    **sizes: Any,
-) -> Plan:
+def plan_fit(problem: Problem) -> Plan:
     """Return the plan of the route with the least work of those that apply and fit into the limit.
 
     A fallback is taken where no other does, or where it supports the settings and has less work.
-
-    Parameters
-    ----------
-    rows, columns, features, limit, **sizes
-        Fields of `Problem`.
-
-    Returns
-    -------
-    Plan
     """
-    problem = Problem(rows, columns, features, limit, **sizes)
     squared = problem.outputs == 0
     of_loss = [route for route in ROUTES.values() if ("squared" in route.losses) == squared]
     estimates = {route: route.estimate(problem) for route in of_loss}
@@ -946,7 +908,7 @@ def plan_fit(
     work = {
         route: estimate.work
         for route, estimate in applying.items()
-        if problem.routes is None or route.name in problem.routes
+        if route.supports(problem.settings)
     }
     supported = sorted(work, key=work.__getitem__)
     fitting = [route for route in supported if applying[route].memory <= problem.limit]
@@ -969,22 +931,18 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
     row = measure_row(model.feature_map_) if features > _QUICK_FEATURES else {}
     if model._numeric_targets and not model._targets_2d:
         row["targets"] = 1
-    return plan_alpha(
+    problem = Problem(
         settings,
         stream.rows,
         stream.width,
         features,
-        limit=limit,
+        limit,
         statistics=names_of_statistics(model.feature_map_),
-        labels=not model._numeric_targets,
         class_weights=getattr(model, "class_weight", None) == "balanced",
-        widths=settings.widths,
-        rank=settings.pca,
-        joint_folds=settings.penalty != "l2",
-        unlabeled=settings.unlabeled,
         outputs=0 if settings.loss == "squared" else model._n_outputs,
         **row,
     )
+    return plan_alpha(problem)
 
 
 def measure_row(fitted: Any) -> dict[str, Any]:
@@ -1005,19 +963,10 @@ def measure_row(fitted: Any) -> dict[str, Any]:
     return {"stored": columns, "row_bytes": block.nbytes}
 
 
-def plan_alpha(
-    settings: Settings, rows: int | None, columns: int, features: int, **more: Any
-) -> Plan:
-    """Return the plan of the first method to choose alpha whose route fits in memory.
-
-    Parameters
-    ----------
-    settings : Settings
-    rows, columns, features, **more
-        Arguments of `plan_fit`, but for those that the method decides.
-    """
-    for method in settings.alpha_methods(rows, features):
-        plan = plan_fit(rows, columns, features, **_alpha_sizes(settings, method, features), **more)
+def plan_alpha(problem: Problem) -> Plan:
+    """Return the plan of the first method to choose alpha whose route fits in memory."""
+    for method in problem.settings.alpha_methods(problem.rows, problem.features):
+        plan = plan_fit(problem.with_alpha(method))
         route = ROUTES[plan.route]
         if not route.fallback or (route.states_alpha and plan.solver_bytes <= plan.limit):
             return replace(plan, alpha_method=method)
@@ -1025,36 +974,20 @@ def plan_alpha(
     return replace(plan, alpha_method=method if route.states_alpha else None)
 
 
-def plan_others(
-    chosen: Plan, settings: Settings, rows: int | None, columns: int, features: int, **more: Any
-) -> list[Plan]:
+def plan_others(chosen: Plan, problem: Problem) -> list[Plan]:
     """Return the plans of the routes that were not chosen, whatever memory they take.
 
-    Each has the first method to choose alpha that it supports. Arguments are those of `plan_alpha`.
+    Each has the first method to choose alpha that it supports.
     """
     others: dict[str, Plan] = {}
-    for method in settings.alpha_methods(rows, features):
-        known = _alpha_sizes(settings, method, features)
-        problem = Problem(rows, columns, features, **known, **more)
+    for method in problem.settings.alpha_methods(problem.rows, problem.features):
+        by_method = problem.with_alpha(method)
         for name, route in ROUTES.items():
-            estimate = route.estimate(problem) if name in known["routes"] else None
+            estimate = route.estimate(by_method) if route.supports(problem.settings) else None
             if estimate is not None and name != chosen.route and name not in others:
                 alpha_method = None if route.fallback else method
-                others[name] = replace(route.plan(problem, estimate), alpha_method=alpha_method)
+                others[name] = replace(route.plan(by_method, estimate), alpha_method=alpha_method)
     return list(others.values())
-
-
-def _alpha_sizes(settings: Settings, method: str | None, features: int) -> dict[str, Any]:
-    """Return the fields of `Problem` that the settings and a method to choose alpha decide."""
-    known = replace(settings, alpha_method=method)
-    return {
-        "folds": replace(known, uncertainty=False).count_folds(features),
-        "left_out": known.count_folds(features),
-        "leverages": method == "loo",
-        "alpha_method": method,
-        "searches_alpha": settings.searches_alpha,
-        "routes": tuple(name for name, route in ROUTES.items() if route.supports(settings)),
-    }
 
 
 @cache
@@ -1187,22 +1120,23 @@ def _normal_equations_work(problem: Problem) -> float:
     stored = D if problem.stored is None else problem.stored
     product = n * D**2 / 2 if stored == D else n * stored**2 * _SPARSE_PRODUCT
     decompositions, factors = 0.0, 1.0
-    if problem.searches_alpha:
-        folds = {"kfold": FOLDS, "held-out": 1}.get(problem.alpha_method or "", 0)
+    method = problem.settings.alpha_method
+    if problem.settings.searches_alpha:
+        folds = {"kfold": FOLDS, "held-out": 1}.get(method or "", 0)
         if folds and D > DECOMPOSED_FEATURES:
             factors += SEARCH_FACTORS * folds
         else:
             decompositions = folds or 1
     solving = (_DECOMPOSITION * decompositions + factors / 6) * D**3
-    return product + solving + n * D * stored * problem.leverages
+    return product + solving + n * D * stored * (method == "loo")
 
 
-def _solver_bytes(features: int, folds: int, joint: bool) -> int:
+def _solver_bytes(features: int, folds: int, penalty: str) -> int:
     """Return the bytes of moments and of what is solved from them.
 
     A fold has moments and a scatter, and a second one where all folds are solved at once.
     """
-    more = (1.5 + joint) * folds + 1 if folds > 1 else 0
+    more = (1.5 + (penalty != "l2")) * folds + 1 if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
 
 
