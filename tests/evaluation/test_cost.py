@@ -56,7 +56,7 @@ def steps(size: MapSize = SIZE, outputs: int = 1, **more) -> dict[str, float]:
         ROWS.columns,
         size.columns,
         limit=more.pop("limit", 10**9),
-        statistics=size.statistics,
+        first_passes=size.statistics,
         **more,
     )
     return {step.name: step.seconds for step in steps_of(plan, ROWS, size, TIMINGS, outputs)}

@@ -237,10 +237,12 @@ def test_the_plan_states_memory_and_cache():
     assert few.solver_bytes < 10**7
     assert few.cache_bytes == 10**9 - few.solver_bytes
     assert "blocks are cached up to" in str(few)
-    small = plan_fit(None, 16, 256, limit=1000, outputs=3, class_weights=True)
+    small = plan_fit(None, 16, 256, limit=1000, outputs=3)
     assert small.cache_bytes == 0
     assert "conjugate gradients over blocks" in str(small)
-    assert small.passes[0] == "class weights"
+    assert small.passes[0] == "class labels"
+    balanced = classifier(class_weight="balanced").fit(X, y).plan_
+    assert "class weights" in balanced.passes and "class labels" not in balanced.passes
     assert str(replace(few, route="newton")) == str(few)  # in files of older versions
 
 

@@ -353,7 +353,7 @@ class _Estimator:
             shape.columns,
             widths.columns,
             limit,
-            statistics=widths.statistics,
+            first_passes=widths.statistics,
             outputs=0 if self.loss == "squared" else self.outputs,
             targets=self.outputs,
             stored=widths.columns if widths.dense_gram else widths.stored,

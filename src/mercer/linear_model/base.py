@@ -360,7 +360,8 @@ class KernelModel(BaseEstimator):
         if is_lazy(X) and out is None:
             check_is_fitted(self)
             several = self._is_2d and self._numeric_targets
-            return self._map_chunks("predict", X, self._prediction_dtype, several=several)
+            columns = self._fitted_predictor().coef.shape[1] if several else None
+            return map_chunks(self, "predict", X, columns, self._prediction_dtype)
         with self._execution(X):
             return to_tensor_like(self._predict(X, out), X)
 
@@ -1039,11 +1040,6 @@ class KernelModel(BaseEstimator):
 
     # Copies, files and scikit-learn
 
-    def _map_chunks(self, method: str, X: Any, dtype: np.dtype[Any], *, several: bool) -> Any:
-        """Return the results of a method for the chunks of a Dask array, as a Dask array."""
-        outputs = self._fitted_predictor().coef.shape[1] if several else None
-        return map_chunks(self, method, X, outputs, dtype)
-
     def _pack(self) -> Self:
         """Return a copy for another process, which can predict and not be updated."""
         self._fitted_predictor()
@@ -1196,9 +1192,11 @@ def make_map(
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
     elif isinstance(feature_map, str):
-        hint = suggest_maps(feature_map)
         maps = registry()
-        built = maps[validate_option(name, "feature_map", feature_map, sorted(maps), hint)]()
+        if feature_map not in maps:
+            hint = suggest_maps(feature_map)
+            validate_option(name, "feature_map", feature_map, sorted(maps), hint)
+        built = maps[feature_map]()
     elif isinstance(feature_map, Map):
         built = clone_sharing_generators(feature_map)
     else:

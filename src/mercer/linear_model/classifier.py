@@ -35,7 +35,6 @@ from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
 from mercer.linear_model.prediction_sets import PredictionSets
-from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.uncertainty import leave_out
 from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.device import to_tensor_like
@@ -284,8 +283,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             return self._decide(X)
         if is_lazy(X):
             check_is_fitted(self)
-            dtype = np.dtype(np.float64)
-            return self._map_chunks("decision_function", X, dtype, several=self._is_2d)
+            columns = len(self.classes_) if self._is_2d else None
+            return map_chunks(self, "decision_function", X, columns, np.dtype(np.float64))
         with self._execution(X):
             return to_tensor_like(self._decide(X), X)
 
@@ -369,12 +368,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _set_parts(self, X: Any, coverage: float) -> Iterator[tuple[Array, Array]]:
         """Yield the scores (n, t) and the prediction sets (n, classes) of consecutive rows."""
         (calibration, sets), own = self._measures(), self._fitted_predictor()
-        coef, intercept = sets.models.side_by_side()
-        both = LinearPredictor(
-            np.hstack([own.coef, coef]), np.concatenate([own.intercept, intercept]), 0.0, None
-        )
         t = own.coef.shape[1]
-        for scores in self._scores(X, both)[1]:
+        for scores in self._scores(X, sets.models.predictor(own))[1]:
             predicted = class_numbers(scores[:, :t])
             chosen = sets.sets(scores[:, t:], predicted, calibration, self.loss, coverage)
             yield scores[:, :t], chosen

@@ -12,6 +12,7 @@ from mercer._typing import Array
 from mercer.data.row_keys import Keys, fold_numbers
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
+from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers.blocks import multiply
 from mercer.linear_model.solvers.ridge import solve
 from mercer.maps.block import Block, as_block, rows_of
@@ -77,11 +78,22 @@ class FoldModels:
             scores[chosen] += self.intercept[k]
         return scores
 
-    def side_by_side(self) -> tuple[Array, Array]:
-        """Return the coefficients of all models, (D, K t), and their intercepts, (K t,)."""
+    def predictor(self, own: LinearPredictor | None = None) -> LinearPredictor:
+        """Return a linear predictor of all models side by side, (D, K t), behind another's outputs.
+
+        Parameters
+        ----------
+        own : LinearPredictor, optional
+            Its outputs are the first.
+        """
         K, D, t = self.coef.shape
-        coef = np.ascontiguousarray(self.coef.transpose(1, 0, 2).reshape(D, K * t))
-        return coef, self.intercept.reshape(-1)
+        coef, intercept = self.coef.transpose(1, 0, 2).reshape(D, K * t), self.intercept.reshape(-1)
+        if own is not None:
+            coef, intercept = (
+                np.hstack([own.coef, coef]),
+                np.concatenate([own.intercept, intercept]),
+            )
+        return LinearPredictor(np.ascontiguousarray(coef), intercept, 0.0, None)
 
     def fits(self, features: int, outputs: int) -> bool:
         """Return whether models are finite and of so many features and outputs."""
@@ -178,6 +190,21 @@ class LeftOutSample:
     leverage: Array
     weight: Array
     together: Array
+
+
+def order_by_fold(
+    values: Array, fold: Array, weight: Array, folds: int
+) -> list[tuple[Array, Array]]:
+    """Return the values of each fold in ascending order, and the sums of weights up to each.
+
+    The first of the sums is 0: they are one more than the values.
+    """
+    ordered = []
+    for k in range(folds):
+        inside, weights = values[fold == k], weight[fold == k]
+        order = np.argsort(inside, kind="stable")
+        ordered.append((inside[order], np.concatenate([[0.0], np.cumsum(weights[order])])))
+    return ordered
 
 
 def _sum_equal_rows(keys: Array, leverage: Array, weight: Array) -> Array:

@@ -22,7 +22,7 @@ import numpy as np
 from mercer._typing import Array
 from mercer.linear_model.calibration import Calibration, logits_of
 from mercer.linear_model.conformal import required_weight
-from mercer.linear_model.left_out import FoldModels, LeftOutSample
+from mercer.linear_model.left_out import FoldModels, LeftOutSample, order_by_fold
 
 _NUMBERS = 2**20  # probabilities that exist at once
 
@@ -80,7 +80,7 @@ class PredictionSets:
         """
         K, _, t = self.models.coef.shape
         wanted = required_weight("A prediction set", float(self.weight.sum()), coverage)
-        ordered = [self._ordered(k) for k in range(K)]
+        ordered = order_by_fold(self.before, self.fold, self.weight, K)
         out = np.empty((len(scores), len(calibration.slope)), bool)
         for rows in _spans(*out.shape):
             count = np.zeros_like(out[rows], np.float64)
@@ -91,12 +91,6 @@ class PredictionSets:
             out[rows] = count < wanted
         out[np.arange(len(out)), predicted] = True
         return out
-
-    def _ordered(self, k: int) -> tuple[Array, Array]:
-        """Return the scores of a fold in ascending order, and the sums of weights below each."""
-        before, weight = self.before[self.fold == k], self.weight[self.fold == k]
-        order = np.argsort(before, kind="stable")
-        return before[order], np.concatenate([[0.0], np.cumsum(weight[order])])
 
     def validate(self, features: int, outputs: int) -> None:
         """Raise unless the arrays fit so many features and outputs, and are finite."""

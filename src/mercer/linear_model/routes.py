@@ -360,8 +360,8 @@ class Problem:
     rows : int or None
     columns, features, limit : int
         d, D, and bytes that the route's arrays may take.
-    statistics : tuple of str
-        Names of the passes that compute statistics of the maps.
+    first_passes : tuple of str
+        Purpose of the passes before those of the solver: statistics of the maps, class weights.
     class_weights : bool
         Whether classes are counted first.
     outputs : int
@@ -378,21 +378,12 @@ class Problem:
     columns: int
     features: int
     limit: int
-    statistics: tuple[str, ...] = ()
+    first_passes: tuple[str, ...] = ()
     class_weights: bool = False
     outputs: int = 0
     targets: int = 8
     stored: float | None = None
     row_bytes: float | None = None
-
-    @property
-    def first_passes(self) -> tuple[str, ...]:
-        """Passes before those of the solver."""
-        return (*self.statistics, *["class weights"] * self.class_weights)
-
-    def with_alpha(self, method: str | None) -> Problem:
-        """Return the problem with a method that chooses alpha."""
-        return replace(self, settings=replace(self.settings, alpha_method=method))
 
 
 class Estimate(NamedTuple):
@@ -931,14 +922,15 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
     row = measure_row(model.feature_map_) if features > _QUICK_FEATURES else {}
     if model._numeric_targets and not model._targets_2d:
         row["targets"] = 1
+    balanced = getattr(model, "class_weight", None) == "balanced"
     problem = Problem(
         settings,
         stream.rows,
         stream.width,
         features,
         limit,
-        statistics=names_of_statistics(model.feature_map_),
-        class_weights=getattr(model, "class_weight", None) == "balanced",
+        first_passes=(*names_of_statistics(model.feature_map_), *["class weights"] * balanced),
+        class_weights=balanced,
         outputs=0 if settings.loss == "squared" else model._n_outputs,
         **row,
     )
@@ -966,7 +958,8 @@ def measure_row(fitted: Any) -> dict[str, Any]:
 def plan_alpha(problem: Problem) -> Plan:
     """Return the plan of the first method to choose alpha whose route fits in memory."""
     for method in problem.settings.alpha_methods(problem.rows, problem.features):
-        plan = plan_fit(problem.with_alpha(method))
+        by_method = replace(problem, settings=replace(problem.settings, alpha_method=method))
+        plan = plan_fit(by_method)
         route = ROUTES[plan.route]
         if not route.fallback or (route.states_alpha and plan.solver_bytes <= plan.limit):
             return replace(plan, alpha_method=method)
@@ -981,7 +974,7 @@ def plan_others(chosen: Plan, problem: Problem) -> list[Plan]:
     """
     others: dict[str, Plan] = {}
     for method in problem.settings.alpha_methods(problem.rows, problem.features):
-        by_method = problem.with_alpha(method)
+        by_method = replace(problem, settings=replace(problem.settings, alpha_method=method))
         for name, route in ROUTES.items():
             estimate = route.estimate(by_method) if route.supports(problem.settings) else None
             if estimate is not None and name != chosen.route and name not in others:
