@@ -527,7 +527,8 @@ class KernelModel(BaseEstimator):
         and the columns must be encoded, or where a column turns out to be of another type.
         """
         stream = self._open(X, y, sample_weight, reset=True)
-        if _is_of_numbers(X, stream):
+        is_of_table = isinstance(stream, TableStream) or is_table(X)
+        if is_of_table and stream.schema is None:
             given = make_map(type(self).__name__, self.feature_map, None, None)
             # a checkpoint is of one stream
             if given.accepts_missing or (self.checkpoint is not None and _has_missing(stream)):
@@ -545,7 +546,7 @@ class KernelModel(BaseEstimator):
                 self._set_columns(stream)
                 warn_retyped(stream, error)
             except MissingValueError:
-                if not _is_of_numbers(X, stream):
+                if not is_of_table or stream.schema is not None:
                     raise
                 stream = self._encode_stream(X, y, sample_weight, stream)
 
@@ -815,39 +816,17 @@ class KernelModel(BaseEstimator):
 
     def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         """Return X, y and weights as a stream of the columns that the model has."""
-        name = type(self).__name__
         if not _is_source(X):
             return self._open_in_memory(X, y, sample_weight, reset=reset)
         opened = open_stream(X) if reset or isinstance(X, Stream) else self._open_fitted(X)
         # a copy: the caller's has its own y
         stream = copy.copy(opened).with_targets(y, sample_weight)
-        # the columns of a matrix have numbers, no names
-        names = None if isinstance(stream, MatrixStream) else stream.columns
-        if reset:
-            self._set_columns(stream)
-            if stream.target is None:
-                raise self._missing_target()
-        else:
-            self._require_kinds(stream)
-        if stream.width != self.n_features_in_:
-            raise ParameterError(
-                "",
-                f"{stream.name} has {stream.width} columns, but {name} is expecting "
-                f"{self.n_features_in_}. Choose them with ",
-                _COLUMNS,
-                ".",
-            )
-        fitted_names = getattr(self, "feature_names_in_", None)
-        if fitted_names is not None and names is not None and list(names) != list(fitted_names):
-            pairs = zip(names, fitted_names, strict=True)
-            column, fitted = next((a, b) for a, b in pairs if a != b)
-            raise ParameterError(
-                "",
-                f"{stream.name} has the column {column!r} where {name} was fitted on {fitted!r}. "
-                "Put them in order with ",
-                _COLUMNS,
-                ".",
-            )
+        if not reset:
+            self._require_columns(stream)
+            return stream
+        self._set_columns(stream)
+        if stream.target is None:
+            raise self._missing_target()
         return stream
 
     def _open_fitted(self, source: Any) -> Stream:
@@ -892,21 +871,36 @@ class KernelModel(BaseEstimator):
         named = hasattr(self, "feature_names_in_")
         return encoding.schema_ if named or not encoding.schema_.plain else None
 
-    def _require_kinds(self, stream: Stream) -> None:
-        """Raise where a stream has other kinds of columns than the model was fitted on."""
-        fitted = self._fitted_schema
-        if stream.schema == fitted or all(s is None or s.plain for s in (stream.schema, fitted)):
+    def _require_columns(self, stream: Stream) -> None:
+        """Raise where a stream has other columns than the model was fitted on."""
+        fitted, name = self._fitted_schema, type(self).__name__
+        plain = all(schema is None or schema.plain for schema in (stream.schema, fitted))
+        if stream.schema != fitted and not plain:
+            needed = "numbers" if fitted is None else fitted.describe()
+            opened = "numbers" if stream.schema is None else stream.schema.describe()
+            raise ValueError(
+                f"{stream.name} was opened with columns of other kinds ({opened}) than {name} was "
+                f"fitted on ({needed}). Give the path or the table itself, or open it with "
+                "open_stream(source, schema=model.schema_)."
+                if fitted is not None
+                else f"{stream.name} has columns that are no numbers ({opened}), and {name} was "
+                "fitted on numbers. Choose them by columns=[...]."
+            )
+        if stream.width != self.n_features_in_:
+            seen = f"{stream.name} has {stream.width} columns, but {name} is expecting "
+            raise ParameterError(
+                "", f"{seen}{self.n_features_in_}. Choose them with ", _COLUMNS, "."
+            )
+        # the columns of a matrix have numbers, no names
+        names = None if isinstance(stream, MatrixStream) else stream.columns
+        fitted_names = getattr(self, "feature_names_in_", None)
+        if fitted_names is None or names is None:
             return
-        needed = "numbers" if fitted is None else fitted.describe()
-        opened = "numbers" if stream.schema is None else stream.schema.describe()
-        raise ValueError(
-            f"{stream.name} was opened with columns of other kinds ({opened}) than "
-            f"{type(self).__name__} was fitted on ({needed}). Give the path or the table itself, "
-            "or open it with open_stream(source, schema=model.schema_)."
-            if fitted is not None
-            else f"{stream.name} has columns that are no numbers ({opened}), and "
-            f"{type(self).__name__} was fitted on numbers. Choose them by columns=[...]."
-        )
+        for column, known in zip(names, fitted_names, strict=True):
+            if column != known:
+                seen = f"{stream.name} has the column {column!r} where {name} was fitted on "
+                advice = f"{known!r}. Put them in order with "
+                raise ParameterError("", seen + advice, _COLUMNS, ".")
 
     @property
     def schema_(self) -> TableSchema:
@@ -1362,11 +1356,6 @@ def _is_source(X: Any) -> bool:
     if isinstance(X, list) and X:
         return all(isinstance(path, str | os.PathLike) for path in X)
     return isinstance(X, Stream | str | os.PathLike) or is_lazy(X)
-
-
-def _is_of_numbers(X: Any, stream: Stream) -> bool:
-    """Return whether the rows are a table that was opened as numbers."""
-    return stream.schema is None and (isinstance(stream, TableStream) or is_table(X))
 
 
 def _has_missing(stream: Stream) -> bool:
