@@ -331,10 +331,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             self._require_uncertainty()
 
     def _decode_probabilities(self, scores: Array) -> Array:
-        if self.loss in _PROBABILISTIC and not (self.uncertainty and self._has_uncertainty):
-            return probabilities(scores, self.loss)
-        calibration, _ = self._measures()
-        return calibration.probabilities(logits_of(scores, self.loss))
+        decode = self._decoders()[1]
+        assert decode is not None
+        return decode(scores)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Return adaptive prediction sets: which classes a row may have.

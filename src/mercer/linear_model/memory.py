@@ -174,10 +174,9 @@ def plan_within(model: Any, settings: Settings, stream: Stream, limit: int) -> P
     def peak_of(plan: Plan) -> int:
         return peak_bytes(plan, shape, size, threads, outputs, settings.loss)
 
+    if not stream.files() and limit >= LEAST_LIMIT:
+        return plan_with(limit)
     allowed = max(limit, LEAST_LIMIT)
-    plan = plan_with(limit)
-    if peak_of(plan) <= allowed or (not stream.files() and limit >= LEAST_LIMIT):
-        return plan
     plan = reduce_arrays(plan_with, peak_of, limit, allowed)
     peak = peak_of(plan)
     if peak <= allowed:
