@@ -289,17 +289,15 @@ class Settings:
     def validate(self) -> None:
         """Raise for settings that no route, or no penalty, supports; no data is needed."""
         if self.unlabeled and self.pca is None:
-            needed = "unlabeled rows count for principal components, and there are none: give "
-            raise self.error(needed, _PCA, ", or leave them out.")
+            none = "unlabeled rows count for principal components, and there are none: give "
+            raise self.error(none, _PCA, ", or leave them out.")
         if self.loss != "squared":
             ROUTES["newton-cg"].validate(replace(self, cluster=False))
         if self.uncertainty and (
             self.penalty != "l2" or self.pca is not None or self.has_zero_alpha
         ):
-            given = Setting("uncertainty", "True"), Setting("alpha")
-            raise self.error(
-                given[0], " needs ", _L2, ", no ", _PCA, " and an ", given[1], " above 0."
-            )
+            needed = (" needs ", _L2, ", no ", _PCA, " and an ", Setting("alpha"), " above 0.")
+            raise self.error(Setting("uncertainty", "True"), *needed)
         if self.penalty == "l2":
             return
         if isinstance(self.alpha, str) and self.alpha in ("gcv", "loo", "evidence"):
