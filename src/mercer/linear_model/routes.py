@@ -158,9 +158,8 @@ class Plan(TextAsHtml):
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
         route = ROUTES.get(self.route, ROUTES["newton-cg"])  # it was "newton" in older files
-        note = route.memory_note.format(
-            solver_bytes=format_bytes(self.solver_bytes), limit=format_bytes(self.limit)
-        )
+        held, limit = format_bytes(self.solver_bytes), format_bytes(self.limit)
+        note = f"arrays of {held}" if route.iterative else f"{held} of at most {limit}"
         method = f"{route.method}, {note}"
         if self.cache_bytes:
             method += f"; blocks are cached up to {format_bytes(self.cache_bytes)}"
@@ -410,7 +409,6 @@ class Route:
 
     name: ClassVar[str]
     method: ClassVar[str]  # in words
-    memory_note: ClassVar[str]  # of Plan, with {solver_bytes} and {limit}
     losses: ClassVar[tuple[str, ...]] = ("squared",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     alphas: ClassVar[tuple[str, ...]] = ("auto",)  # methods that choose alpha, beside a list
@@ -418,13 +416,12 @@ class Route:
     pca: ClassVar[bool] = False
     checkpoint: ClassVar[bool] = False
     uncertainty: ClassVar[bool] = False
-    refits: ClassVar[bool] = False  # without some rows, for the uncertainty of classes
     cluster: ClassVar[bool] = False
-    device: ClassVar[bool] = True  # features are computed there by every route
     partial_fit: ClassVar[bool] = False
-    iterative: ClassVar[bool] = False  # the last of its passes is repeated
-    fallback: ClassVar[bool] = False  # taken whatever max_memory is
-    states_alpha: ClassVar[bool] = False  # also a fallback, whose method to choose alpha is planned
+    # Whether the last of its passes is repeated. Such a route is taken whatever max_memory is, and
+    # is fitted again without some rows for the uncertainty of classes.
+    iterative: ClassVar[bool] = False
+    states_alpha: ClassVar[bool] = False  # iterative, and its method to choose alpha is planned
     handicap: ClassVar[float] = 0.0  # part of `work` that takes no time, but prefers other routes
 
     def estimate(self, problem: Problem) -> Estimate | None:
@@ -536,7 +533,7 @@ class Route:
             ("pca", self.pca, None),
             ("penalty", settings.penalty in self.penalties, "l2"),
             ("checkpoint", self.checkpoint, None),
-            ("uncertainty", self.uncertainty or (self.refits and settings.labels), False),
+            ("uncertainty", self.uncertainty or (self.iterative and settings.labels), False),
         ):
             value = getattr(settings, name)
             if value != default and not supported:
@@ -548,7 +545,6 @@ class NormalEquationsRoute(Route):
 
     name = "moments"
     method = "least squares from normal equations"
-    memory_note = "{solver_bytes} of at most {limit}"
     penalties = ("l2", "l1", "group")
     alphas = ("auto", "gcv", "kfold", "loo", "evidence")
     zero_alpha = True
@@ -604,14 +600,13 @@ class GramRoute(Route):
 
     name = "gram"
     method = "least squares from the Gram matrix of the rows"
-    memory_note = "{solver_bytes} of at most {limit}"
     alphas = ("auto", "gcv", "loo", "evidence")
     zero_alpha = True
     uncertainty = True
     handicap = _ADDITIVE
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        """Return n^2 D for Z Z' and 10 n^3 for its decomposition, n^3/6 where alpha is given.
+        """Estimate n^2 D for Z Z' and 10 n^3 for its decomposition, n^3/6 where alpha is given.
 
         Normal equations that take no time are preferred: partial_fit can add rows to them.
         """
@@ -658,7 +653,6 @@ class TwoStageRoute(Route):
 
     name = "two-stage"
     method = "principal components of each map, then least squares on them"
-    memory_note = "{solver_bytes} of at most {limit}"
     penalties = NormalEquationsRoute.penalties
     alphas = NormalEquationsRoute.alphas
     zero_alpha = True
@@ -667,7 +661,7 @@ class TwoStageRoute(Route):
     cluster = True
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        """Return the work of normal equations of all features, and that of computing them again.
+        """Estimate the work of normal equations of all features and of computing them again.
 
         One pass is preferred where it fits in memory.
         """
@@ -716,14 +710,11 @@ class ConjugateGradientsRoute(Route):
 
     name = "passes"
     method = "least squares by conjugate gradients over blocks"
-    memory_note = "arrays of {solver_bytes}"
-    refits = True
-    fallback = True
     iterative = True
     handicap = _ITERATIVE
 
     def estimate(self, problem: Problem) -> Estimate | None:
-        """Return the products with t directions, for each step.
+        """Estimate the work as products with t directions, for each step.
 
         A closed form of a few seconds is preferred: it needs no tolerance.
         """
@@ -784,13 +775,10 @@ class NewtonCGRoute(Route):
 
     name = "newton-cg"
     method = "Newton's method by conjugate gradients over blocks"
-    memory_note = "arrays of {solver_bytes}"
     losses = tuple(LOSSES)
     alphas = ("auto", "kfold")
-    refits = True
-    fallback = True
-    states_alpha = True
     iterative = True
+    states_alpha = True
 
     def estimate(self, problem: Problem) -> Estimate | None:
         kept = KEPT_ALPHAS * FOLDS if problem.settings.alpha_method == "kfold" else 0
@@ -888,7 +876,8 @@ ROUTES: dict[str, Route] = {
 def plan_fit(problem: Problem) -> Plan:
     """Return the plan of the route with the least work of those that apply and fit into the limit.
 
-    A fallback is taken where no other does, or where it supports the settings and has less work.
+    An iterative one is taken where no other does, or where it supports the settings and has less
+    work.
     """
     squared = problem.outputs == 0
     of_loss = [route for route in ROUTES.values() if ("squared" in route.losses) == squared]
@@ -901,7 +890,7 @@ def plan_fit(problem: Problem) -> Plan:
     }
     supported = sorted(work, key=work.__getitem__)
     fitting = [route for route in supported if applying[route].memory <= problem.limit]
-    chosen = fitting[0] if fitting else next(route for route in applying if route.fallback)
+    chosen = fitting[0] if fitting else next(route for route in applying if route.iterative)
     first = supported[0] if supported else chosen
     if first not in fitting and applying[first].work < applying[chosen].work:
         reason = f"{first.method} would hold {format_bytes(applying[first].memory)}"
@@ -959,7 +948,7 @@ def plan_alpha(problem: Problem) -> Plan:
         by_method = replace(problem, settings=replace(problem.settings, alpha_method=method))
         plan = plan_fit(by_method)
         route = ROUTES[plan.route]
-        if not route.fallback or (route.states_alpha and plan.solver_bytes <= plan.limit):
+        if not route.iterative or (route.states_alpha and plan.solver_bytes <= plan.limit):
             return replace(plan, alpha_method=method)
     # a method that was asked for is refused by the route
     return replace(plan, alpha_method=method if route.states_alpha else None)
@@ -976,7 +965,7 @@ def plan_others(chosen: Plan, problem: Problem) -> list[Plan]:
         for name, route in ROUTES.items():
             estimate = route.estimate(by_method) if route.supports(problem.settings) else None
             if estimate is not None and name != chosen.route and name not in others:
-                alpha_method = None if route.fallback else method
+                alpha_method = None if route.iterative else method
                 others[name] = replace(route.plan(by_method, estimate), alpha_method=alpha_method)
     return list(others.values())
 

@@ -106,7 +106,7 @@ def leave_out(model: Any, stream: Stream) -> tuple[FoldModels, LeftOutSample]:
     """
     rows = features(stream, model.feature_map_)
     route, alpha = ROUTES[model.plan_.route], model.alpha_
-    if route.refits:
+    if route.iterative:
         count = HeldOutFold.count
         fold = fold_numbers(concatenate_keys(stream), count)
         _require_other_rows(model, np.bincount(fold))
