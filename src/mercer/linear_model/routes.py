@@ -764,7 +764,7 @@ class ConjugateGradientsRoute(Route):
         )
 
     def fit_without(self, model: Any, stream: Stream, left_out: Array) -> tuple[Array, Array]:
-        blocks = _others(_cached_features(model, features(stream, model.feature_map_)), left_out)
+        blocks = _other_rows(model, stream, left_out)
         options: Any = {"fit_intercept": model.fit_intercept, "max_memory": model.plan_.limit}
         solution = solve_ridge(blocks, model.alpha_, tol=_CLASS_TOLERANCE, **options)
         return solution.coef, solution.intercept
@@ -832,7 +832,7 @@ class NewtonCGRoute(Route):
         return LinearPredictor(coef, intercept, alpha, search, n_iter=minimum.steps)
 
     def fit_without(self, model: Any, stream: Stream, left_out: Array) -> tuple[Array, Array]:
-        blocks = _others(_cached_features(model, features(stream, model.feature_map_)), left_out)
+        blocks = _other_rows(model, stream, left_out)
         own = model._fitted_predictor()
         t = own.coef.shape[1]
         start = newton_cg.Minimum(
@@ -926,20 +926,31 @@ def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Pl
 
 def measure_row(fitted: Any) -> dict[str, Any]:
     """Return the numbers and bytes of a row of features: codes where they are coded."""
-    from scipy.sparse import csr_array
-
     d, transform = fitted.n_features_in_, fitted.tile_transform_
     sparse = d > _DENSE_COLUMNS
     if transform.block_kind(sparse) is not Coded:
         D = transform.columns(d)
         return {"stored": D, "row_bytes": 8 * D}
-    row = csr_array(([0.5], [0], [0, 1]), shape=(1, d)) if sparse else np.full((1, d), 0.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # values outside the range of the fitted rows
-        block = next(iter(fitted.blocks(row)))
+    block = probe_block(fitted, 1 / d if sparse else None)
     one_hot = is_csr(gram_operand(block))
     columns = block.codes.shape[1] if one_hot else block.shape[1]  # others are added as dense rows
     return {"stored": columns, "row_bytes": block.nbytes}
+
+
+def probe_block(fitted: Any, density: float | None) -> Any:
+    """Return the features of one row of numbers 0.5: CSR of a density, dense where it is None."""
+    from scipy.sparse import csr_array
+
+    d = fitted.n_features_in_
+    if density is None:
+        row: Any = np.full((1, d), 0.5)
+    else:
+        entries = max(1, round(d * density))
+        columns = np.linspace(0, d - 1, entries).astype(np.int32)
+        row = csr_array((np.full(entries, 0.5), columns, [0, entries]), shape=(1, d))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # values outside the range of the fitted rows
+        return next(iter(fitted.blocks(row)))
 
 
 def plan_alpha(problem: Problem) -> Plan:
@@ -1144,8 +1155,9 @@ def _cached_features(model: Any, rows: Features) -> CachedBlocks:
     return CachedBlocks(lambda: model._read_blocks(rows, on_device=True), memory)
 
 
-def _others(blocks: CachedBlocks, left_out: Array) -> CachedBlocks:
-    """Return the blocks with weight 0 for rows that are left out, read once."""
+def _other_rows(model: Any, stream: Stream, left_out: Array) -> CachedBlocks:
+    """Return the features of a stream, with weight 0 for rows that are left out, read once."""
+    blocks = _cached_features(model, features(stream, model.feature_map_))
     others = CachedBlocks(SplitBlocks(blocks, ~left_out), blocks.memory)
     for _ in others():
         pass
