@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers.plans import plan_fit
 
 from mercer import GCWS, Hellinger, Nystroem, RandomFourier, RandomLaplace, SignCauchy
 from mercer.evaluation.cost import (
@@ -26,7 +27,6 @@ from mercer.evaluation.cost import (
     steps_of,
 )
 from mercer.linear_model.memory import DataShape, MapSize, block_rows, peak_bytes
-from mercer.linear_model.routes import plan_fit
 from mercer.parallel.tile_size import Cost
 
 SIZE = MapSize(300, Cost(1e6, 100.0), 1000.0, 300.0, "dense", ("RandomFourier",) * 2)
@@ -56,7 +56,7 @@ def steps(size: MapSize = SIZE, outputs: int = 1, **more) -> dict[str, float]:
         ROWS.columns,
         size.columns,
         limit=more.pop("limit", 10**9),
-        statistics=size.statistics,
+        first_passes=size.statistics,
         **more,
     )
     return {step.name: step.seconds for step in steps_of(plan, ROWS, size, TIMINGS, outputs)}
@@ -116,7 +116,7 @@ def test_seconds_of_passes_and_newton_steps():
 )
 def test_passes_of_newtons_method_that_are_assumed_follow_the_outputs(loss, outputs, passes):
     """About 2,000 passes of all outputs were assumed for all of them: 29 min for 8."""
-    plan = plan_fit(ROWS.rows, ROWS.columns, 300, limit=10**9, outputs=outputs, loss=loss)
+    plan = plan_fit(ROWS.rows, ROWS.columns, 300, limit=10**9, outputs=outputs)
     assert steps_of(plan, ROWS, SIZE, TIMINGS, outputs, loss)[-1].times == passes
     assert passes < 2000
 
@@ -183,13 +183,13 @@ def test_bytes_of_many_features_are_those_of_the_solver_and_of_few_those_of_bloc
 
 def test_bytes_of_folds_are_those_of_all_their_sums():
     rows = DataShape(10**5, 10, None, "float64")
-    once = plan_fit(rows.rows, 10, 300, limit=10**9, folds=1, alpha_method="gcv")
-    folds = plan_fit(rows.rows, 10, 300, limit=10**9, folds=5, alpha_method="kfold")
+    once = plan_fit(rows.rows, 10, 300, limit=10**9, alpha_method="gcv")
+    folds = plan_fit(rows.rows, 10, 300, limit=10**9, alpha_method="kfold")
     # of each fold moments and scatter; the sum twice, and a factor
     assert folds.solver_bytes == 8 * 300**2 * (5 * 1.5 + 5)
-    wide = plan_fit(rows.rows, 10, 2000, limit=10**10, folds=5, alpha_method="kfold")
+    wide = plan_fit(rows.rows, 10, 2000, limit=10**10, alpha_method="kfold")
     assert wide.solver_bytes == 8 * 2000**2 * (5 * 1.5 + 5)
-    few = plan_fit(rows.rows, 10, 200, limit=10**10, folds=5, alpha_method="kfold")
+    few = plan_fit(rows.rows, 10, 200, limit=10**10, alpha_method="kfold")
     assert few.solver_bytes == wide.solver_bytes / 100
     few = DataShape(200, 10, None, "float64")
     small, large = (

@@ -18,6 +18,7 @@ from sklearn.model_selection import cross_val_predict
 
 import mercer
 from mercer import GCWS, KernelClassifier, RandomFourier
+from mercer.data.row_keys import fold_numbers, row_keys
 from mercer.linear_model.calibration import SHRINKAGE, Calibration, logits_of
 from mercer.linear_model.cross_validation import Folds, HeldOutFold
 
@@ -222,7 +223,7 @@ def test_folds_are_left_out_whatever_the_route(alpha, n_components):
     assert model.plan_.passes[-1] == "scores of left-out rows"
     models = model._sets.models
     assert models.coef.shape == (5, n_components, 3)
-    fold = models.numbers(mercer.data.row_keys.row_keys(X))
+    fold = fold_numbers(row_keys(X), models.count)
     rest = clone(model).set_params(alpha=model.alpha_, uncertainty=False)
     rest.set_params(feature_map=feature_map, scale=False).fit(X[fold != 2], y[fold != 2])
     np.testing.assert_allclose(models.coef[2], rest.feature_coef_.T, rtol=0, atol=5e-6)
@@ -240,7 +241,7 @@ def test_a_quarter_is_left_out_of_a_fit_by_passes(loss, n_components):
     assert model.plan_.route == ("passes" if loss == "squared" else "newton-cg")
     models = model._sets.models
     assert (models.count, len(models.coef)) == (4, 4)
-    fold = models.numbers(mercer.data.row_keys.row_keys(X))
+    fold = fold_numbers(row_keys(X), models.count)
     other = clone(model).set_params(uncertainty=False).fit(X[fold != 1], y[fold != 1])
     scale = np.abs(other.feature_coef_).max()
     np.testing.assert_allclose(models.coef[1].T, other.feature_coef_, rtol=0, atol=1e-3 * scale)
@@ -367,10 +368,8 @@ def test_groups_are_left_out_together():
 
 
 def _fold(model: KernelClassifier, groups: np.ndarray) -> np.ndarray:
-    keys = mercer.data.row_keys.row_keys(
-        np.unique(groups.astype(str), return_inverse=True)[1][:, None] * 1.0
-    )
-    return model._sets.models.numbers(keys)
+    keys = row_keys(np.unique(groups.astype(str), return_inverse=True)[1][:, None] * 1.0)
+    return fold_numbers(keys, model._sets.models.count)
 
 
 def test_tensors_and_dask_arrays_have_the_same_probabilities_and_sets():

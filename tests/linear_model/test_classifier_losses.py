@@ -18,10 +18,10 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.helpers.loss_data import LOSS, data, rows_of
 from tests.helpers.normal_equations_data import INTERCEPT
+from tests.helpers.plans import plan_fit
 
 from mercer import GCWS, Anchors, Chi2Series, Identity, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import plan_fit
 from mercer.linear_model.solvers.newton_cg import minimize_loss
 from mercer.linear_model.solvers.newton_folds import choose_alpha
 from mercer.parallel.tile_size import override_limits
@@ -237,10 +237,12 @@ def test_the_plan_states_memory_and_cache():
     assert few.solver_bytes < 10**7
     assert few.cache_bytes == 10**9 - few.solver_bytes
     assert "blocks are cached up to" in str(few)
-    small = plan_fit(None, 16, 256, limit=1000, outputs=3, class_weights=True)
+    small = plan_fit(None, 16, 256, limit=1000, outputs=3)
     assert small.cache_bytes == 0
     assert "conjugate gradients over blocks" in str(small)
-    assert small.passes[0] == "class weights"
+    assert small.passes[0] == "class labels"
+    balanced = classifier(class_weight="balanced").fit(X, y).plan_
+    assert "class weights" in balanced.passes and "class labels" not in balanced.passes
     assert str(replace(few, route="newton")) == str(few)  # in files of older versions
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.helpers.estimator_data import X, classifier, fourier, y
+from tests.helpers.plans import plan_fit
 
 from mercer import KernelClassifier, RandomFourier
-from mercer.linear_model.routes import plan_fit
 from mercer.stats.checkpoint import Checkpoint
 
 
@@ -26,7 +26,7 @@ def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(tmp_path, small_grid):
             raise KeyboardInterrupt
 
     broken = model(verbose=2)
-    broken._progress = lambda: stop
+    broken._print_progress = stop
     with pytest.raises(KeyboardInterrupt):
         broken.fit(tmp_path / "rows.npz")
     seed = Checkpoint.read_spec(tmp_path / "sum")["seed"]
@@ -76,5 +76,8 @@ def test_the_plan_goes_by_memory():
     whole = plan_fit(None, 10, 1000, limit=10**9)
     assert (whole.route, whole.solver_bytes) == ("moments", 32_000_000)
     assert plan_fit(None, 10, 1000, limit=whole.solver_bytes - 1).route == "passes"
-    assert plan_fit(None, 10, 1000, limit=10**9, folds=5).solver_bytes > 2 * whole.solver_bytes
+    assert (
+        plan_fit(None, 10, 1000, limit=10**9, alpha_method="kfold").solver_bytes
+        > 2 * whole.solver_bytes
+    )
     assert "unknown number of rows" in str(whole)

@@ -34,6 +34,7 @@ from tests.helpers.estimator_data import (
     w,
     y,
 )
+from tests.helpers.plans import problem_of
 
 from mercer import (
     GCWS,
@@ -204,15 +205,14 @@ def test_auto_is_leave_one_out_for_few_rows_and_k_fold_where_rows_are_read_once(
 
 
 def test_auto_reads_rows_again_where_normal_equations_of_folds_exceed_the_memory():
-    sizes = {"limit": 8 * 1000**2 * 6, "labels": False}
-    settings = Settings("KernelRegressor", "auto")
-    plan = plan_alpha(settings, 10**6, 5, 1000, **sizes)
+    problem = problem_of(10**6, 5, 1000, limit=8 * 1000**2 * 6)
+    plan = plan_alpha(problem)
     assert (plan.route, plan.alpha_method) == ("moments", "loo")
-    plan = plan_alpha(replace(settings, cluster=True), 10**6, 5, 1000, **sizes)
+    plan = plan_alpha(problem_of(10**6, 5, 1000, limit=8 * 1000**2 * 6, cluster=True))
     assert (plan.route, plan.alpha_method) == ("moments", "gcv")
-    plan = plan_alpha(settings, 10**6, 5, 1000, **(sizes | {"limit": 8 * 1000**2 * 17}))
+    plan = plan_alpha(replace(problem, limit=8 * 1000**2 * 17))
     assert (plan.route, plan.alpha_method) == ("moments", "kfold")
-    plan = plan_alpha(settings, 10**6, 5, 1000, **(sizes | {"limit": 1000}))
+    plan = plan_alpha(replace(problem, limit=1000))
     assert (plan.route, plan.alpha_method) == ("passes", None)
 
 

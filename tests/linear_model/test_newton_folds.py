@@ -9,12 +9,13 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from tests.helpers.loss_data import LOSS, PLENTY, data, rows_of
+from tests.helpers.plans import problem_of
 
 from mercer import GCWS, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model import routes
 from mercer.linear_model.cross_validation import folds_of_rows
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import ROUTES, Settings, plan_alpha
+from mercer.linear_model.routes import ROUTES, plan_alpha
 from mercer.linear_model.solvers import newton_folds
 from mercer.linear_model.solvers.blocks import CachedBlocks, CenteredBlocks
 from mercer.linear_model.solvers.coded_descent import Descent
@@ -302,17 +303,14 @@ def test_the_latest_third_is_held_out_by_time():
 
 
 def test_a_tenth_is_held_out_where_the_models_of_all_folds_do_not_fit_in_memory():
-    settings = Settings("plan", "auto", "logistic")
-    sizes = {"outputs": 20, "loss": "logistic"}
-    plans = [plan_alpha(settings, 1000, 4, 4096, limit=limit, **sizes) for limit in (10**9, 2**24)]
+    problems = [problem_of(1000, 4, 4096, limit=limit, outputs=20) for limit in (10**9, 2**24)]
+    plans = [plan_alpha(problem) for problem in problems]
     assert [plan.alpha_method for plan in plans] == ["kfold", "held-out"]
     models = 8 * 4096 * 20 * 3 * 5
-    problem = routes.Problem(1000, 4, 4096, 10**9, **sizes)
-    assert plans[0].solver_bytes - ROUTES["newton-cg"].memory(problem) == models
-    asked = Settings("plan", "kfold", "logistic")
-    plan = plan_alpha(asked, 1000, 4, 4096, limit=2**24, **sizes)
+    assert plans[0].solver_bytes - ROUTES["newton-cg"].estimate(problems[0]).memory == models
+    plan = plan_alpha(problem_of(1000, 4, 4096, limit=2**24, alpha="kfold", outputs=20))
     assert (plan.route, plan.alpha_method) == ("newton-cg", "kfold")
-    given = plan_alpha(Settings("plan", 1.0, "logistic"), 1000, 4, 4096, limit=10**9, **sizes)
+    given = plan_alpha(problem_of(1000, 4, 4096, limit=10**9, alpha=1.0, outputs=20))
     assert given.alpha_method is None
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
+from tests.helpers.plans import plan_fit
 
 from mercer import (
     GCWS,
@@ -18,7 +19,7 @@ from mercer import (
     save,
 )
 from mercer.linear_model.normal_equations import NormalEquations
-from mercer.linear_model.routes import ROUTES, measure_row, plan_fit
+from mercer.linear_model.routes import ROUTES, measure_row
 from mercer.linear_model.solvers.ridge import RidgeDecomposition, leave_one_out
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition, GramSystem
 from mercer.maps.block import Sparse, as_block
@@ -36,13 +37,23 @@ FOURIER = RandomFourier(400, random_state=0)
 @pytest.fixture
 def prefer_gram(monkeypatch):
     """Take the Gram matrix wherever it applies."""
-    monkeypatch.setattr(type(ROUTES["gram"]), "work", lambda *_: -1.0)
+    prefer(monkeypatch)
+
+
+def prefer(monkeypatch) -> None:
+    estimate = type(ROUTES["gram"]).estimate
+
+    def without_work(route, problem):
+        cost = estimate(route, problem)
+        return None if cost is None else cost._replace(work=-1.0)
+
+    monkeypatch.setattr(type(ROUTES["gram"]), "estimate", without_work)
 
 
 def both(monkeypatch, make, *rows, **more):
     """Return the model of each route."""
     gram = make().fit(*rows, **more)
-    monkeypatch.setattr(type(ROUTES["gram"]), "applies", lambda *_: False)
+    monkeypatch.setattr(type(ROUTES["gram"]), "estimate", lambda *_: None)
     moments = make().fit(*rows, **more)
     assert (gram.plan_.route, moments.plan_.route) == ("gram", "moments")
     return gram, moments
@@ -82,7 +93,7 @@ def test_the_classifier_is_that_of_normal_equations(monkeypatch, class_weight, a
     same(gram, moments)
     assert gram.validation_score_ == pytest.approx(moments.validation_score_)
     monkeypatch.undo()
-    monkeypatch.setattr(type(ROUTES["gram"]), "work", lambda *_: -1.0)
+    prefer(monkeypatch)
     if class_weight != {0: 2.0, 1: 1.0, 2: 3.0}:
         same(*both(monkeypatch, make, X, LABELS > 0, sample_weight=WEIGHTS))
 
@@ -194,7 +205,7 @@ def test_a_model_file_and_a_partial_fit(tmp_path):
 
 
 def test_the_route_follows_rows_features_and_memory():
-    sizes = {"limit": 10**10, "alpha_method": "loo", "leverages": True}
+    sizes = {"limit": 10**10, "alpha_method": "loo"}
     expected = {
         (300, 1024): "gram",
         (300, 200): "moments",  # a tenth of a second
@@ -218,7 +229,7 @@ def test_a_row_of_codes_is_measured_as_codes():
 
 
 def test_a_plan_of_many_multiply_adds_states_its_seconds():
-    long = plan_fit(10**7, 20, 8192, limit=10**12, routes=("moments",))
+    long = plan_fit(10**7, 20, 8192, limit=10**12, partial=True)
     assert long.solver_seconds > 10
     assert str(long).endswith(f" About {long.solver_seconds:.0f} s.")
     short = plan_fit(1000, 20, 512, limit=10**12)

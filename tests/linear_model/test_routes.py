@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from tests.helpers.plans import plan_fit, problem_of
 
 from mercer import GCWS, KernelRegressor, RandomFourier
 from mercer.errors import ParameterError
@@ -18,7 +19,6 @@ from mercer.linear_model.routes import (
     Settings,
     measure_row,
     plan_alpha,
-    plan_fit,
     plan_others,
 )
 
@@ -58,7 +58,7 @@ def test_a_route_supports_what_it_declares(route):
         ("pca", 3, route.pca),
         ("checkpoint", "sums", route.checkpoint),
         ("cluster", True, route.cluster),
-        ("device", True, route.device),
+        ("device", True, True),
         ("partial", True, route.partial_fit),
     ):
         assert is_refused(route, settings_of(route, **{name: value})) == (not supported), name
@@ -103,8 +103,8 @@ def test_a_plan_reads_as_sentences():
             "passes",
             "the only route that fits in memory",
         ),
-        ({"outputs": 3, "loss": "logistic"}, "newton-cg", "the only route for this loss"),
-        ({"routes": ("moments",)}, "moments", "the only route for these settings"),
+        ({"outputs": 3}, "newton-cg", "the only route for this loss"),
+        ({"partial": True}, "moments", "the only route for these settings"),
     ],
 )
 def test_a_plan_says_why_its_route_was_chosen(more, route, reason):
@@ -118,45 +118,36 @@ def test_seconds_are_those_of_the_work_alone(monkeypatch):
     monkeypatch.setattr(routes, "_LONG_WORK", 0.0)
     monkeypatch.setattr(routes, "_LONG_SECONDS", 0.0)
     monkeypatch.setattr(routes, "_multiply_adds_per_second", lambda: 1.0)
-    for name in ("gram", "passes"):
-        plan = plan_fit(8, 4, 4096, limit=10**10, targets=1, routes=(name,))
-        problem = routes.Problem(8, 4, 4096, 10**10, targets=1)
+    for name, limit in (("gram", 10**10), ("passes", 1)):
+        problem = problem_of(8, 4, 4096, limit=limit, targets=1)
+        plan = routes.plan_fit(problem)
+        work = ROUTES[name].estimate(problem).work - ROUTES[name].handicap
         assert plan.route == name
-        assert 0 < plan.solver_seconds == ROUTES[name].work(problem) - ROUTES[name].handicap
+        assert 0 < plan.solver_seconds == work
     X = np.random.default_rng(0).random((50, 3))
-    seen = []
-    monkeypatch.setattr(routes, "plan_fit", lambda *a, **k: seen.append(k) or plan_fit(*a, **k))
+    seen, choose = [], routes.plan_fit
+    monkeypatch.setattr(routes, "plan_fit", lambda problem: seen.append(problem) or choose(problem))
     for y in (X[:, 0], X[:, :2]):
         KernelRegressor("linear").fit(X, y)
-    assert seen[0]["targets"] == 1
-    assert "targets" not in seen[1]
+    assert seen[0].targets == 1
+    assert seen[1].targets == routes.Problem.targets
 
 
 def test_the_other_routes_have_plans_of_their_own():
-    settings, sizes = Settings("plan", "auto"), {"limit": 10**8, "targets": 1}
-    chosen = plan_alpha(settings, 100, 4, 32, **sizes)
+    problem = problem_of(100, 4, 32, limit=10**8, targets=1)
+    chosen = plan_alpha(problem)
     assert (chosen.route, chosen.alpha_method) == ("moments", "loo")
-    (passes,) = plan_others(chosen, settings, 100, 4, 32, **sizes)
+    (passes,) = plan_others(chosen, problem)
     assert (passes.route, passes.alpha_method) == ("passes", None)
-    chosen = plan_alpha(settings, 1000, 4, 8192, **sizes)
+    wide = problem_of(1000, 4, 8192, limit=10**8, targets=1)
+    chosen = plan_alpha(wide)
     assert (chosen.route, chosen.solver_bytes <= 10**8) == ("passes", False)
-    others = {other.route: other for other in plan_others(chosen, settings, 1000, 4, 8192, **sizes)}
+    others = {other.route: other for other in plan_others(chosen, wide)}
     assert set(others) == {"moments", "gram"}  # both of which are larger
     assert min(other.solver_bytes for other in others.values()) > 10**8
     assert others["gram"].alpha_method == "loo"
-    newton = Settings("plan", "auto", "logistic")
-    assert (
-        plan_others(
-            plan_alpha(newton, 100, 4, 32, outputs=1, **sizes),
-            newton,
-            100,
-            4,
-            32,
-            outputs=1,
-            **sizes,
-        )
-        == []
-    )
+    newton = problem_of(100, 4, 32, limit=10**8, outputs=1)
+    assert plan_others(plan_alpha(newton), newton) == []
 
 
 def test_a_row_of_many_sparse_columns_is_measured_sparse():

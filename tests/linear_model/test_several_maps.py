@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
+from tests.helpers.plans import plan_fit
 
 from mercer import GCWS, Chi2Series, KernelClassifier, KernelRegressor, RandomFourier, open_stream
-from mercer.linear_model.routes import plan_fit
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -208,7 +208,7 @@ def test_a_missing_target_is_not_an_unlabeled_row():
 
 
 def test_the_plan_takes_one_pass_or_two_by_memory():
-    more = {"widths": (1000,) * 7, "rank": 100}
+    more = {"widths": (1000,) * 7, "pca": 100}
     one = plan_fit(10**6, 300, 7000, limit=2 * 10**9, **more)
     two = plan_fit(10**6, 300, 7000, limit=10**9, unlabeled=True, **more)
     assert (one.route, two.route) == ("moments", "two-stage")
@@ -220,7 +220,7 @@ def test_the_plan_takes_one_pass_or_two_by_memory():
     )
     assert "principal components of each map, then least squares on them" in str(two)
     assert plan_fit(10**6, 300, 7000, limit=10**7, **more).route == "passes"
-    assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), rank=100).route == "passes"
+    assert plan_fit(10**6, 300, 7000, limit=10**9, widths=(7000,), pca=100).route == "passes"
 
 
 def test_the_plan_counts_passes_as_they_are_made():
@@ -268,8 +268,8 @@ def test_two_passes_go_on_from_their_checkpoints_bit_for_bit(tmp_path, small_gri
             if sum(a > b for a, b in itertools.pairwise(seen)) == pass_ - 1 and done > 64 * 16 * 2:
                 raise KeyboardInterrupt
 
-        broken = model()
-        broken._progress = lambda stop=stop: stop
+        broken = model(verbose=2)
+        broken._print_progress = stop
         with pytest.raises(KeyboardInterrupt):
             broken.fit(rows, targets)
     resumed = model().fit(rows, targets)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.plans import plan_fit
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer.linear_model.memory import LEAST_LIMIT
-from mercer.linear_model.routes import plan_fit
 from mercer.maps.metric import Metric
 from mercer.model_selection import candidates as candidate_module
 from mercer.model_selection import sample, schedule, summary
@@ -73,11 +73,11 @@ def test_a_schedule_adds_up(rows, models, limit):
 @given(limit=st.integers(10**6, 10**11))
 def test_models_sum_moments_of_as_many_features_as_a_search_takes(limit):
     most, memory = schedule.most_features(limit), schedule.model_memory(limit)
-    held_out = {"folds": 2, "alpha_method": "held-out"}  # as of more than 1,024 features
-    plan = plan_fit(20_000, 5, most, limit=memory, routes=("moments",), **held_out)
+    held_out = {"partial": True, "alpha_method": "held-out"}  # as of more than 1,024 features
+    plan = plan_fit(20_000, 5, most, limit=memory, **held_out)
     assert plan.route == "moments"
     if memory > LEAST_LIMIT:  # which no limit of a model is below
-        wider = plan_fit(20_000, 5, 2 * most, limit=memory, routes=("moments",), **held_out)
+        wider = plan_fit(20_000, 5, 2 * most, limit=memory, **held_out)
         assert wider.route == "passes"
 
 

@@ -250,7 +250,7 @@ def test_a_fit_that_loses_its_scheduler_goes_on_from_its_checkpoint(other_cluste
             scheduler.kill()
             scheduler.wait()
 
-    lost._progress = lambda: lose
+    lost._print_progress = lose
     with pytest.raises(ConnectionError, match=r"The connection to the scheduler at .* is lost"):
         lost.fit(open_stream(folder, target="label"))
     assert Checkpoint.read_row_count(tmp_path / "fit.ckpt") >= 3 * 16 * BLOCK

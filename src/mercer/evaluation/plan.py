@@ -43,6 +43,7 @@ from mercer.linear_model.routes import (
     ROUTES,
     SCALED,
     Plan,
+    Problem,
     Settings,
     plan_alpha,
     plan_others,
@@ -345,24 +346,26 @@ class _Estimator:
         if self.encoder is not None:
             scales = (Tabular.statistics_name,)
         widths = replace(widths, statistics=scales + widths.statistics)
-        settings, sizes = Settings("plan", "auto", self.loss), (shape.columns, widths.columns)
-        known: dict[str, Any] = {
-            "statistics": widths.statistics,
-            "outputs": 0 if self.loss == "squared" else self.outputs,
-            "loss": self.loss,
-            "targets": self.outputs,
-            "stored": widths.columns if widths.dense_gram else widths.stored,
-            "row_bytes": row_bytes(shape, widths),
-        }
         limit = system.physical_memory() // 2 if memory is None else memory
+        problem = Problem(
+            Settings("plan", "auto", self.loss),
+            shape.rows,
+            shape.columns,
+            widths.columns,
+            limit,
+            first_passes=widths.statistics,
+            outputs=0 if self.loss == "squared" else self.outputs,
+            targets=self.outputs,
+            stored=widths.columns if widths.dense_gram else widths.stored,
+            row_bytes=row_bytes(shape, widths),
+        )
         route = reduce_arrays(
-            lambda arrays: plan_alpha(settings, shape.rows, *sizes, limit=arrays, **known),
+            lambda arrays: plan_alpha(replace(problem, limit=arrays)),
             lambda plan: self._bytes(plan, widths),
             limit,
             system.physical_memory() if memory is None else max(memory, LEAST_LIMIT),
         )
-        known["limit"] = route.limit
-        others = plan_others(route, settings, shape.rows, *sizes, **known)
+        others = plan_others(route, replace(problem, limit=route.limit))
         error = 0.0 if fitted.rate is None and fitted.size_parameter is None else None
         if self.rate is not None and number is not None:
             error = self.rate.error(number)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -68,9 +67,8 @@ from mercer.maps.compose import (
 from mercer.maps.identity import Identity
 from mercer.maps.metric import Metric
 from mercer.maps.tabular import Tabular
-from mercer.parallel.dask_cluster import map_chunks, use_cluster, uses_cluster
+from mercer.parallel.dask_cluster import map_chunks, use_cluster
 from mercer.parallel.device import (
-    current_device,
     device_context,
     device_of,
     from_tensor,
@@ -195,16 +193,18 @@ class KernelModel(BaseEstimator):
             def fit_rows(stream: Stream) -> None:
                 if groups is not None:
                     stream.with_groups(_to_host(groups))
-                settings.validate_rows(stream.rows)
+                conditions = settings.for_stream(stream)
                 self._fit_map(stream)
-                planned = self._plan(stream, settings)
+                planned = self._plan(stream, conditions)
                 extra = (
                     None if unlabeled is None else self._open(unlabeled, None, None, reset=False)
                 )
                 predictor = ROUTES[self.plan_.route].fit(self, planned, stream, extra)
-                self._require_finite(predictor)
-                if planned.alphas is None and predictor.search is not None:
-                    self._warn_open_search(predictor.search)
+                if not predictor.is_finite:
+                    raise self._overflow_error()
+                search = predictor.search
+                if planned.alphas is None and search is not None and search.is_open:
+                    self._warn_open_search(search)
                 self._predictor = predictor
                 self.n_samples_seen_ = stream.rows or 0
                 if self.uncertainty:
@@ -213,7 +213,8 @@ class KernelModel(BaseEstimator):
             kept = nullcontext() if self.checkpoint is None else checkpoint_passes(self.checkpoint)
             with self._execution(X), kept, np.errstate(**_OVERFLOW):
                 self._fit_training(X, y, sample_weight, fit_rows)
-            self._keep_training(X, y, sample_weight, groups)
+            if not self.uncertainty and not _is_source(X):
+                self._keep_training(X, y, sample_weight, groups)
         return self
 
     @property
@@ -359,7 +360,8 @@ class KernelModel(BaseEstimator):
         if is_lazy(X) and out is None:
             check_is_fitted(self)
             several = self._is_2d and self._numeric_targets
-            return self._map_chunks("predict", X, self._prediction_dtype, several=several)
+            columns = self._fitted_predictor().coef.shape[1] if several else None
+            return map_chunks(self, "predict", X, columns, self._prediction_dtype)
         with self._execution(X):
             return to_tensor_like(self._predict(X, out), X)
 
@@ -452,12 +454,13 @@ class KernelModel(BaseEstimator):
         """Keep a copy of few rows in memory, from which uncertainty is measured when it is used."""
         count = X.nnz * 12 if hasattr(X, "nnz") else self.n_samples_seen_ * self.n_features_in_ * 8
         size = count + getattr(y, "nbytes", 0)
-        in_memory = not _is_source(X) and not is_tensor(X) and not is_tensor(y)
-        if in_memory and not self.uncertainty and size <= _TRAINING_BYTES:
+        if size <= _TRAINING_BYTES and not is_tensor(X) and not is_tensor(y):
             self._training = (
                 *copy.deepcopy((X, y, sample_weight, groups)),
                 self.get_params(deep=False),
             )
+            # of a classifier's measures after fit, which adds no attributes
+            self._lazy: dict[str, Any] = {}
 
     def _require_uncertainty(self) -> None:
         """Measure the uncertainty of the model from its rows, unless that is done; or raise."""
@@ -524,7 +527,8 @@ class KernelModel(BaseEstimator):
         and the columns must be encoded, or where a column turns out to be of another type.
         """
         stream = self._open(X, y, sample_weight, reset=True)
-        if _is_of_numbers(X, stream):
+        is_of_table = isinstance(stream, TableStream) or is_table(X)
+        if is_of_table and stream.schema is None:
             given = make_map(type(self).__name__, self.feature_map, None, None)
             # a checkpoint is of one stream
             if given.accepts_missing or (self.checkpoint is not None and _has_missing(stream)):
@@ -542,7 +546,7 @@ class KernelModel(BaseEstimator):
                 self._set_columns(stream)
                 warn_retyped(stream, error)
             except MissingValueError:
-                if not _is_of_numbers(X, stream):
+                if not is_of_table or stream.schema is not None:
                     raise
                 stream = self._encode_stream(X, y, sample_weight, stream)
 
@@ -556,11 +560,15 @@ class KernelModel(BaseEstimator):
         return stream
 
     def _fit_map(self, stream: Stream) -> None:
+        """Fit the feature map; its seed is that of the checkpoint where random_state is None."""
         name = type(self).__name__
         if self.max_memory is not None:
             limit = parse_memory(name, "max_memory", self.max_memory)
             require_memory_for_rows(name, stream, limit)
-        self.seed_ = self._choose_seed(name)
+        seed = self.random_state
+        if seed is None and self.checkpoint is not None and os.path.isfile(self.checkpoint):
+            seed = (Checkpoint.read_spec(self.checkpoint) or {}).get("seed")
+        self.seed_ = seed_from(name, seed)
         feature_map = make_map(
             name,
             self.feature_map,
@@ -578,43 +586,34 @@ class KernelModel(BaseEstimator):
         for metric, found in zip(fitted_metrics(self.feature_map_), scores, strict=True):
             metric.validation_scores_ = found
 
-    def _choose_seed(self, name: str) -> int:
-        """Return the seed of random_state, or that of the checkpoint where random_state is None."""
-        if (
-            self.checkpoint is None
-            or self.random_state is not None
-            or not os.path.isfile(self.checkpoint)
-        ):
-            return seed_from(name, self.random_state)
-        return seed_from(name, (Checkpoint.read_spec(self.checkpoint) or {}).get("seed"))
-
     def _plan(self, stream: Stream, settings: Settings) -> Settings:
-        """Choose the route and validate the settings for it; return them with their conditions."""
+        """Choose the route and validate the settings for it; return them with its alpha_method."""
         name = type(self).__name__
         limit = (
             system.physical_memory() // 2
             if self.max_memory is None
             else parse_memory(name, "max_memory", self.max_memory)
         )
-        settings.validate_widths(self._map_widths)
-        settings = self._with_conditions(stream, settings)
-        counts = stream.rows is None and settings.depends_on_rows(sum(self._map_widths))
+        settings = settings.with_widths(tuple(widths_of(self.feature_map_).values()))
+        counts = stream.rows is None and settings.depends_on_rows(sum(settings.widths))
         if counts:
             accumulate(Labels(stream), RowCount())
         bounded = self.max_memory is not None and not (settings.cluster or settings.device)
         plan = (plan_within if bounded else plan_model)(self, settings, stream, limit)
+        passes = plan.passes
         if counts:
-            plan = replace(plan, passes=("row count", *plan.passes))
+            passes = ("row count", *passes)
         metrics = fitted_metrics(self.feature_map_)
         if any(metric.validation_scores_ is not None for metric in metrics):
-            plan = replace(plan, passes=("sample for the metric", *plan.passes))
+            passes = ("sample for the metric", *passes)
         if settings.uncertainty:
             last = "uncertainty (3)" if self._numeric_targets else "scores of left-out rows"
-            plan = replace(plan, passes=(*plan.passes, last))
+            passes = (*passes, last)
+        encoder = encoder_of(self.feature_map_)
+        encoded = "" if encoder is None else _describe_encoding(encoder)
         given = make_map(name, self.feature_map, None, None)
-        encoded = _describe_encoding(self.feature_map_)
-        scaled = not encoded and count_scaled(given, self.scale) > 0
-        self.plan_ = replace(plan, scaled=scaled, encoded=encoded)
+        scaled = encoder is None and count_scaled(given, self.scale) > 0
+        self.plan_ = replace(plan, passes=passes, scaled=scaled, encoded=encoded)
         ROUTES[self.plan_.route].validate(settings, self.plan_)
         if self.verbose:
             print(f"{name}: {self.plan_}", flush=True)
@@ -622,28 +621,9 @@ class KernelModel(BaseEstimator):
         self.plan_ = replace(self.plan_, solver_seconds=0.0, route_reason="")
         return replace(settings, alpha_method=self.plan_.alpha_method)
 
-    def _with_conditions(self, stream: Stream, settings: Settings) -> Settings:
-        # without distributed there is no client
-        cluster = "distributed" in sys.modules and uses_cluster(stream)
-        settings = replace(settings, cluster=cluster, device=current_device() is not None)
-        grouped, timed = stream.group is not None, stream.time is not None
-        allowed = ("auto", "kfold") if grouped else ("auto",)
-        if (grouped or timed) and isinstance(self.alpha, str) and self.alpha not in allowed:
-            raise ParameterError(
-                type(self).__name__,
-                Setting("alpha", repr(self.alpha)),
-                f" leaves out rows that others of their {'group' if grouped else 'time'} predict. "
-                f"Use {' or '.join(map(repr, allowed))} with {'groups' if grouped else 'times'}.",
-            )
-        return replace(settings, grouped=grouped, timed=timed)
-
-    @property
-    def _map_widths(self) -> tuple[int, ...]:
-        return tuple(widths_of(self.feature_map_).values())
-
     def _empty_statistics(self, settings: Settings) -> Statistic:
         """Return statistics to fill, for each fold where rows are left out."""
-        folds = settings.count_folds(sum(self._map_widths))
+        folds = settings.count_folds(sum(settings.widths))
         parts: list[Any] = [self._target_statistics() for _ in range(folds)]
         if folds == 1:
             return cast(Statistic, parts[0])
@@ -664,7 +644,7 @@ class KernelModel(BaseEstimator):
             checkpoint=path,
             spec=spec,
             n_jobs=self.n_jobs,
-            progress=self._progress(),
+            progress=self._print_progress if self.verbose > 1 else None,
         )
 
     def _read_blocks(
@@ -682,13 +662,9 @@ class KernelModel(BaseEstimator):
                 block = block_to_host(block)
             yield block, self._encode_targets(batch.y), batch.weight
 
-    def _progress(self) -> Callable[[int, int | None], None] | None:
-        name = type(self).__name__
-        if self.verbose < 2:
-            return None
-        return lambda done, of: print(
-            f"{name}: {done:,} rows" + (f" of {of:,}" if of else ""), flush=True
-        )
+    def _print_progress(self, done: int, total: int | None) -> None:
+        of = f" of {total:,}" if total else ""
+        print(f"{type(self).__name__}: {done:,} rows{of}", flush=True)
 
     def _update(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add the statistics of more rows; the map is fitted to the rows of the first call only."""
@@ -705,18 +681,19 @@ class KernelModel(BaseEstimator):
             return part, stream.rows or 0
 
         def fit_rows(stream: Stream) -> tuple[Any, int]:
+            conditions = settings.for_stream(stream)
             self._fit_map(stream)
-            return sum_rows(stream, self._plan(stream, settings))
+            return sum_rows(stream, self._plan(stream, conditions))
 
         with self._execution(X), np.errstate(**_OVERFLOW):
             if first:
                 part, count = self._fit_training(X, y, sample_weight, fit_rows)
             else:
                 stream = self._open(X, y, sample_weight, reset=False)
-                self._require_target(stream)
+                if stream.target is None:
+                    raise self._missing_target()
                 stream = self._weight_classes(stream)
-                settings.validate_widths(self._map_widths)
-                settings = self._with_alpha_method(self._with_conditions(stream, settings))
+                settings = self._with_alpha_method(settings.for_stream(stream))
                 self._require_same_folds(settings)
                 ROUTES[self.plan_.route].validate(settings, self.plan_)
                 part, count = sum_rows(stream, settings)
@@ -728,7 +705,7 @@ class KernelModel(BaseEstimator):
             self.__dict__.pop(name, None)
 
     def _fitted_predictor(self) -> LinearPredictor:
-        if not self.__sklearn_is_fitted__():  # check_is_fitted builds tags, slower than a row
+        if not hasattr(self, "_predictor"):  # check_is_fitted builds tags, slower than a row
             check_is_fitted(self)
         if self._predictor is None:
             route = ROUTES["moments"]
@@ -736,7 +713,9 @@ class KernelModel(BaseEstimator):
             with np.errstate(**_OVERFLOW):
                 settings = self._with_alpha_method(self._settings(partial=True))
                 predictor = route.solve(self, settings)
-            self._require_finite(predictor)
+            if not predictor.is_finite:
+                del self._predictor  # no model is left
+                raise self._overflow_error()
             self._predictor = predictor
         return self._predictor
 
@@ -748,34 +727,31 @@ class KernelModel(BaseEstimator):
             )
         return search
 
-    def _require_finite(self, predictor: LinearPredictor) -> None:
-        """Raise, and leave no model, where coefficients are not finite.
+    def _overflow_error(self) -> ValueError:
+        """Return the error of coefficients that are not finite.
 
         The results are tested, not the flags of the floating point unit: some linear algebra
         libraries set these in ordinary products.
         """
-        if predictor.is_finite:
-            return
-        self.__dict__.pop("_predictor", None)
-        raise ValueError(
+        return ValueError(
             f"{type(self).__name__}: the numbers of X, y or the weights are too large or too "
             "small for sums of squares: the coefficients are not finite. Scale them "
             "(sklearn.preprocessing)."
         )
 
     def _warn_open_search(self, search: AlphaSearch) -> None:
-        """Issue a warning where alphas below those of the default grid are likely to be better."""
-        if search.is_open:
-            warn(
-                f"{type(self).__name__}: the chosen alpha, {search.alpha:.3g}, is the smallest of "
-                "the grid, and the error of left-out rows still falls there. Scale the columns "
-                "(scale=True), or give a list of smaller numbers for alpha.",
-                stacklevel=5,
-            )
+        """Warn that alphas below those of the default grid are likely to be better."""
+        warn(
+            f"{type(self).__name__}: the chosen alpha, {search.alpha:.3g}, is the smallest of the "
+            "grid, and the error of left-out rows still falls there. Scale the columns "
+            "(scale=True), or give a list of smaller numbers for alpha.",
+            stacklevel=5,
+        )
 
     def _with_alpha_method(self, settings: Settings) -> Settings:
         """Return the settings with a method for the statistics of the rows before."""
-        methods = settings.alpha_methods(None, sum(self._map_widths))
+        settings = settings.with_widths(tuple(widths_of(self.feature_map_).values()))
+        methods = settings.alpha_methods(None, sum(settings.widths))
         folds = isinstance(self._statistics, Folds)
         return replace(settings, alpha_method=methods[0] if folds else methods[-1])
 
@@ -825,13 +801,14 @@ class KernelModel(BaseEstimator):
 
     def _execution(self, X: Any) -> AbstractContextManager[Any]:
         """Return the context of the model's cluster and device, or of the device that X is on."""
-        if self.cluster is None and self._is_local(X):
+        given = (self.cluster, self.device, self.precision)
+        on_device = is_tensor(X)
+        if not on_device and given == (None, None, None):
             return nullcontext()
         with ExitStack() as stack:
-            device = self.device
-            if is_tensor(X):
-                device = None
+            if on_device:
                 stack.enter_context(device_context(device_of(from_tensor(X))))
+            device = None if on_device else self.device
             stack.enter_context(use_device(device, precision=self.precision))
             if self.cluster is not None:
                 stack.enter_context(use_cluster(self.cluster))
@@ -839,38 +816,17 @@ class KernelModel(BaseEstimator):
 
     def _open(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Stream:
         """Return X, y and weights as a stream of the columns that the model has."""
-        name = type(self).__name__
         if not _is_source(X):
             return self._open_in_memory(X, y, sample_weight, reset=reset)
         opened = open_stream(X) if reset or isinstance(X, Stream) else self._open_fitted(X)
         # a copy: the caller's has its own y
         stream = copy.copy(opened).with_targets(y, sample_weight)
-        # the columns of a matrix have numbers, no names
-        names = None if isinstance(stream, MatrixStream) else stream.columns
-        if reset:
-            self._set_columns(stream)
-            self._require_target(stream)
-        else:
-            self._require_kinds(stream)
-        if stream.width != self.n_features_in_:
-            raise ParameterError(
-                "",
-                f"{stream.name} has {stream.width} columns, but {name} is expecting "
-                f"{self.n_features_in_}. Choose them with ",
-                _COLUMNS,
-                ".",
-            )
-        fitted_names = getattr(self, "feature_names_in_", None)
-        if fitted_names is not None and names is not None and list(names) != list(fitted_names):
-            pairs = zip(names, fitted_names, strict=True)
-            column, fitted = next((a, b) for a, b in pairs if a != b)
-            raise ParameterError(
-                "",
-                f"{stream.name} has the column {column!r} where {name} was fitted on {fitted!r}. "
-                "Put them in order with ",
-                _COLUMNS,
-                ".",
-            )
+        if not reset:
+            self._require_columns(stream)
+            return stream
+        self._set_columns(stream)
+        if stream.target is None:
+            raise self._missing_target()
         return stream
 
     def _open_fitted(self, source: Any) -> Stream:
@@ -915,21 +871,36 @@ class KernelModel(BaseEstimator):
         named = hasattr(self, "feature_names_in_")
         return encoding.schema_ if named or not encoding.schema_.plain else None
 
-    def _require_kinds(self, stream: Stream) -> None:
-        """Raise where a stream has other kinds of columns than the model was fitted on."""
-        fitted = self._fitted_schema
-        if stream.schema == fitted or all(s is None or s.plain for s in (stream.schema, fitted)):
+    def _require_columns(self, stream: Stream) -> None:
+        """Raise where a stream has other columns than the model was fitted on."""
+        fitted, name = self._fitted_schema, type(self).__name__
+        plain = all(schema is None or schema.plain for schema in (stream.schema, fitted))
+        if stream.schema != fitted and not plain:
+            needed = "numbers" if fitted is None else fitted.describe()
+            opened = "numbers" if stream.schema is None else stream.schema.describe()
+            raise ValueError(
+                f"{stream.name} was opened with columns of other kinds ({opened}) than {name} was "
+                f"fitted on ({needed}). Give the path or the table itself, or open it with "
+                "open_stream(source, schema=model.schema_)."
+                if fitted is not None
+                else f"{stream.name} has columns that are no numbers ({opened}), and {name} was "
+                "fitted on numbers. Choose them by columns=[...]."
+            )
+        if stream.width != self.n_features_in_:
+            seen = f"{stream.name} has {stream.width} columns, but {name} is expecting "
+            raise ParameterError(
+                "", f"{seen}{self.n_features_in_}. Choose them with ", _COLUMNS, "."
+            )
+        # the columns of a matrix have numbers, no names
+        names = None if isinstance(stream, MatrixStream) else stream.columns
+        fitted_names = getattr(self, "feature_names_in_", None)
+        if fitted_names is None or names is None:
             return
-        needed = "numbers" if fitted is None else fitted.describe()
-        opened = "numbers" if stream.schema is None else stream.schema.describe()
-        raise ValueError(
-            f"{stream.name} was opened with columns of other kinds ({opened}) than "
-            f"{type(self).__name__} was fitted on ({needed}). Give the path or the table itself, "
-            "or open it with open_stream(source, schema=model.schema_)."
-            if fitted is not None
-            else f"{stream.name} has columns that are no numbers ({opened}), and "
-            f"{type(self).__name__} was fitted on numbers. Choose them by columns=[...]."
-        )
+        for column, known in zip(names, fitted_names, strict=True):
+            if column != known:
+                seen = f"{stream.name} has the column {column!r} where {name} was fitted on "
+                advice = f"{known!r}. Put them in order with "
+                raise ParameterError("", seen + advice, _COLUMNS, ".")
 
     @property
     def schema_(self) -> TableSchema:
@@ -1000,7 +971,8 @@ class KernelModel(BaseEstimator):
             return None
         stream = self._open_table(X, y, sample_weight, None)
         self._set_columns(stream)
-        self._require_target(stream)
+        if stream.target is None:
+            raise self._missing_target()
         return stream
 
     def _has_text(self, X: Any) -> bool:
@@ -1056,19 +1028,11 @@ class KernelModel(BaseEstimator):
             )
         return rows, targets, weights
 
-    def _require_target(self, stream: Stream) -> None:
-        if stream.target is None:
-            name = type(self).__name__
-            raise ParameterError(
-                "", f"{name} requires y: open the rows with a target, ", TARGET, "."
-            )
+    def _missing_target(self) -> ParameterError:
+        needs = f"{type(self).__name__} requires y: open the rows with a target, "
+        return ParameterError("", needs, TARGET, ".")
 
     # Copies, files and scikit-learn
-
-    def _map_chunks(self, method: str, X: Any, dtype: np.dtype[Any], *, several: bool) -> Any:
-        """Return the results of a method for the chunks of a Dask array, as a Dask array."""
-        outputs = self._fitted_predictor().coef.shape[1] if several else None
-        return map_chunks(self, method, X, outputs, dtype)
 
     def _pack(self) -> Self:
         """Return a copy for another process, which can predict and not be updated."""
@@ -1116,7 +1080,7 @@ class KernelModel(BaseEstimator):
                 getattr(self, name).validate(*self._predictor.coef.shape)
         settings = self._settings()
         settings.validate()
-        settings.validate_widths(self._map_widths)
+        settings.with_widths(tuple(widths_of(fitted).values()))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_predictor")
@@ -1222,9 +1186,11 @@ def make_map(
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
     elif isinstance(feature_map, str):
-        hint = suggest_maps(feature_map)
         maps = registry()
-        built = maps[validate_option(name, "feature_map", feature_map, sorted(maps), hint)]()
+        if feature_map not in maps:
+            hint = suggest_maps(feature_map)
+            validate_option(name, "feature_map", feature_map, sorted(maps), hint)
+        built = maps[feature_map]()
     elif isinstance(feature_map, Map):
         built = clone_sharing_generators(feature_map)
     else:
@@ -1236,23 +1202,16 @@ def make_map(
         )
     built = built if metric is None else _add_metric(built)
     built = _encode_columns(built, scale) if encode else scale_columns(built, scale)
-    params = built.get_params()
-
-    def unset(parameter: str) -> list[str]:
-        return [
-            path
-            for path, value in params.items()
-            if path.split("__")[-1] == parameter and value is None
-        ]
-
-    free = unset("random_state")
+    unset = [path for path, value in built.get_params().items() if value is None]
+    free = [path for path in unset if path.split("__")[-1] == "random_state"]
     if free and random_state is not None:
         seeds = [seed_from(name, random_state)]
         if len(free) > 1:
             words = Rng(seeds[0]).words("parts", 0, len(free))
             seeds = [int(word) for word in words >> np.uint64(1)]
         built.set_params(**dict(zip(free, seeds, strict=True)))
-    return built.set_params(**dict.fromkeys(unset("n_jobs"), n_jobs))
+    parallel = [path for path in unset if path.split("__")[-1] == "n_jobs"]
+    return built.set_params(**dict.fromkeys(parallel, n_jobs))
 
 
 def _add_metric(feature_map: Map) -> Map:
@@ -1296,13 +1255,10 @@ def encoder_of(fitted: Map) -> Tabular | None:
     return fitted if isinstance(fitted, Tabular) else None
 
 
-def _describe_encoding(fitted: Map) -> str:
-    """Return the columns of a table by kind, and how many were dropped; "" without a table."""
-    encoding = encoder_of(fitted)
-    if encoding is None:
-        return ""
-    dropped = sum(not decision.features for decision in encoding.decisions_)
-    return encoding.schema_.describe() + (f"; {dropped:,} dropped" if dropped else "")
+def _describe_encoding(encoder: Tabular) -> str:
+    """Return the columns of a table by kind, and how many were dropped."""
+    dropped = sum(not decision.features for decision in encoder.decisions_)
+    return encoder.schema_.describe() + (f"; {dropped:,} dropped" if dropped else "")
 
 
 def domain_of(feature_map: Any) -> str:
@@ -1400,11 +1356,6 @@ def _is_source(X: Any) -> bool:
     if isinstance(X, list) and X:
         return all(isinstance(path, str | os.PathLike) for path in X)
     return isinstance(X, Stream | str | os.PathLike) or is_lazy(X)
-
-
-def _is_of_numbers(X: Any, stream: Stream) -> bool:
-    """Return whether the rows are a table that was opened as numbers."""
-    return stream.schema is None and (isinstance(stream, TableStream) or is_table(X))
 
 
 def _has_missing(stream: Stream) -> bool:

@@ -27,7 +27,6 @@ from mercer.linear_model.labels import (
     balance_classes,
     class_numbers,
     count_classes,
-    count_rows,
     encode_one_versus_rest,
     probabilities,
     validate_class_weight,
@@ -36,8 +35,6 @@ from mercer.linear_model.losses import LOSSES
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.parameters import validate_estimator
 from mercer.linear_model.prediction_sets import PredictionSets
-from mercer.linear_model.predictor import LinearPredictor
-from mercer.linear_model.routes import ROUTES
 from mercer.linear_model.uncertainty import leave_out
 from mercer.parallel.dask_cluster import map_chunks
 from mercer.parallel.device import to_tensor_like
@@ -286,8 +283,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             return self._decide(X)
         if is_lazy(X):
             check_is_fitted(self)
-            dtype = np.dtype(np.float64)
-            return self._map_chunks("decision_function", X, dtype, several=self._is_2d)
+            columns = len(self.classes_) if self._is_2d else None
+            return map_chunks(self, "decision_function", X, columns, np.dtype(np.float64))
         with self._execution(X):
             return to_tensor_like(self._decide(X), X)
 
@@ -334,10 +331,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             self._require_uncertainty()
 
     def _decode_probabilities(self, scores: Array) -> Array:
-        if self.loss in _PROBABILISTIC and not (self.uncertainty and self._has_uncertainty):
-            return probabilities(scores, self.loss)
-        calibration, _ = self._measures()
-        return calibration.probabilities(logits_of(scores, self.loss))
+        decode = self._decoders()[1]
+        assert decode is not None
+        return decode(scores)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Return adaptive prediction sets: which classes a row may have.
@@ -371,12 +367,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _set_parts(self, X: Any, coverage: float) -> Iterator[tuple[Array, Array]]:
         """Yield the scores (n, t) and the prediction sets (n, classes) of consecutive rows."""
         (calibration, sets), own = self._measures(), self._fitted_predictor()
-        coef, intercept = sets.models.side_by_side()
-        both = LinearPredictor(
-            np.hstack([own.coef, coef]), np.concatenate([own.intercept, intercept]), 0.0, None
-        )
         t = own.coef.shape[1]
-        for scores in self._scores(X, both)[1]:
+        for scores in self._scores(X, sets.models.predictor(own))[1]:
             predicted = class_numbers(scores[:, :t])
             chosen = sets.sets(scores[:, t:], predicted, calibration, self.loss, coverage)
             yield scores[:, :t], chosen
@@ -390,11 +382,6 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         measured = vars(self) if getattr(self, "_sets", None) is not None else self._lazy
         return measured["_calibration"], measured["_sets"]
 
-    def _keep_training(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        super()._keep_training(X, y, sample_weight, groups)
-        # of measures after fit, which adds no attributes
-        self._lazy: dict[str, Any] = {}
-
     def _pack(self) -> Self:
         other = super()._pack()
         other.__dict__.update(getattr(self, "_lazy", {}))
@@ -402,7 +389,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     def _measure_uncertainty(self, stream: Stream) -> None:
         measured: dict[str, Any] = getattr(self, "_lazy", self.__dict__)
-        models, sample = leave_out(self, stream, ROUTES)
+        models, sample = leave_out(self, stream)
         classes = sample.targets[:, 0].astype(np.int64)
         own = self.loss in _PROBABILISTIC
         if own and self._fitted_predictor().search is not None:  # alpha has the least held-out loss
@@ -448,28 +435,28 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     def _normal_equations(self, statistics: Any) -> list[NormalEquations | None]:
         if not self._classes_declared:
             self._set_classes(_labels(statistics))
-        folds = statistics.parts if isinstance(statistics, Folds) else [statistics]
-        return [
-            self._class_equations(moments, *align_classes(self.classes_, sums))
-            if moments.rows
-            else None
-            for moments, sums in (fold.parts for fold in folds)
-        ]
+        normals: list[NormalEquations | None] = []
+        for fold in statistics.parts if isinstance(statistics, Folds) else [statistics]:
+            moments, class_sums = fold.parts
+            if not moments.rows:
+                normals.append(None)
+                continue
+            counts, sums = align_classes(self.classes_, class_sums)
+            # class weights do not count as rows
+            rows = self._rows_of_classes(counts) if isinstance(self.class_weight, dict) else None
+            normals.append(
+                NormalEquations.of_classes(
+                    moments, counts, sums, fit_intercept=self.fit_intercept, rows=rows
+                )
+            )
+        return normals
 
-    def _class_equations(self, moments: Moments, counts: Array, sums: Array) -> NormalEquations:
-        """Return the normal equations of class sums; class weights do not count as rows."""
-        rows = self._rows_of_classes(counts)
-        return NormalEquations.of_classes(
-            moments, counts, sums, fit_intercept=self.fit_intercept, rows=rows
-        )
-
-    def _rows_of_classes(self, counts: Array) -> float | None:
-        """Return the number of rows from the weights of classes; None where weights count them."""
+    def _rows_of_classes(self, counts: Array) -> float:
+        """Return the number of rows from the weighted counts of classes, but for weights of 0."""
         weights = validate_class_weight(type(self).__name__, self.class_weight)
-        if weights is None:
-            return None
         factors = [weights.get(label, 1.0) for label in self.classes_.tolist()]
-        return count_rows(counts, factors)
+        pairs = zip(counts.tolist(), factors, strict=True)
+        return float(sum(count / factor for count, factor in pairs if factor))
 
     def _count_rows(self, stream: Stream) -> float | None:
         if not isinstance(self.class_weight, dict):
@@ -521,7 +508,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
                 f"{type(self).__name__} has {len(classes)} classes, and coefficients of {outputs} "
                 "outputs."
             )
-        validate_class_weight(type(self).__name__, self.class_weight)
+        if isinstance(self.class_weight, dict):
+            validate_class_weight(type(self).__name__, self.class_weight)
 
     def _encode_targets(self, y: Any) -> Array:
         return encode_one_versus_rest(y, self.classes_)
@@ -622,7 +610,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
             yield columns
 
     def _weight_classes(self, stream: Stream) -> Stream:
-        weights = validate_class_weight(type(self).__name__, self.class_weight)
+        weights = None
+        if isinstance(self.class_weight, dict):
+            weights = validate_class_weight(type(self).__name__, self.class_weight)
         if self.class_weight == "balanced":
             sums = count_classes(stream)
             if not self._classes_declared:

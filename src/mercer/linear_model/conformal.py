@@ -13,13 +13,11 @@ that depend little on a fold; with one part of the rows held out, of at least c.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from mercer._typing import Array
-from mercer.linear_model.left_out import FoldModels, LeftOutSample
-from mercer.linear_model.predictor import LinearPredictor
+from mercer.linear_model.left_out import FoldModels, LeftOutSample, order_by_fold
 
 _BISECTIONS = 24  # of the difference between fold models
 
@@ -52,18 +50,13 @@ class ConformalIntervals:
         own = np.clip(sample.leverage * sample.together, 0.0, 1 - 1e-9)  # h/(1 - h) without the row
         return cls(models, residuals, sample.fold, 1 / np.sqrt(1 - own), sample.weight)
 
-    @property
-    def predictor(self) -> LinearPredictor:
-        """Linear predictor with the outputs of all fold models, (D, K t)."""
-        return LinearPredictor(*self.models.side_by_side(), 0.0, None)
-
     def intervals(self, scores: Array, coverage: float, scale: Array | None = None) -> Array:
         """Return the ends of the intervals, (n, t, 2).
 
         Parameters
         ----------
         scores : array of shape (n, K t)
-            Of `predictor`.
+            Of the fold models side by side.
         coverage : float
         scale : array of shape (n,), optional
             sqrt(1 + h) of the rows, where residuals are divided by it.
@@ -74,11 +67,14 @@ class ConformalIntervals:
         out = np.empty((len(F), t, 2))
         for output in range(t):
             residuals = self.residuals[:, output] / (1.0 if scale is None else self.scale)
-            ordered = _OrderedResiduals.of(residuals, self.fold, self.weight, K)
+            one_fold = np.zeros_like(self.fold)
+            ((inside, sums),) = order_by_fold(residuals, one_fold, self.weight, 1)
+            wanted = required_weight("An interval", float(sums[-1]), coverage)
+            middle = inside[np.searchsorted(sums[1:], wanted)] * units
+            ordered = order_by_fold(residuals, self.fold, self.weight, K)
             for end, sign in enumerate((-1, 1)):
-                out[:, output, end] = sign * ordered.quantile(
-                    sign * F[:, :, output], units, coverage
-                )
+                part = sign * F[:, :, output]
+                out[:, output, end] = sign * _quantile(part, units, middle, wanted, ordered)
         return out
 
     def validate(self, features: int, outputs: int) -> None:
@@ -116,39 +112,26 @@ def required_weight(name: str, total: float, coverage: float) -> float:
     return wanted
 
 
-class _OrderedResiduals(NamedTuple):
-    """Residuals of each fold in ascending order, with the sums of their weights."""
+def _quantile(
+    F: Array, units: Array, middle: Array, wanted: float, ordered: list[tuple[Array, Array]]
+) -> Array:
+    """Return the smallest v with sum w_i [f_k(i) + u R_i <= v] >= wanted, (n,).
 
-    residuals: list[Array]
-    sums: list[Array]  # with a 0 in front
-    all_residuals: Array
-    all_sums: Array
-
-    @classmethod
-    def of(cls, residuals: Array, fold: Array, weight: Array, folds: int) -> _OrderedResiduals:
-        order = np.argsort(residuals, kind="stable")
-        residuals, fold, weight = residuals[order], fold[order], weight[order]
-        parts = [(residuals[fold == k], weight[fold == k]) for k in range(folds)]
-        sums = [np.concatenate([[0.0], np.cumsum(w)]) for _, w in parts]
-        return cls([r for r, _ in parts], sums, residuals, np.cumsum(weight))
-
-    def quantile(self, F: Array, units: Array, coverage: float) -> Array:
-        """Return the smallest v with sum w_i [f_k(i) + u R_i <= v] >= coverage (n + 1), (n,).
-
-        Parameters
-        ----------
-        F : array of shape (n, K)
-        units : array of shape (n,)
-        coverage : float
-        """
-        wanted = required_weight("An interval", float(self.all_sums[-1]), coverage)
-        middle = self.all_residuals[np.searchsorted(self.all_sums, wanted)] * units
-        low, high = middle + F.min(axis=1), middle + F.max(axis=1)
-        for _ in range(_BISECTIONS if F.shape[1] > 1 else 0):
-            v = (low + high) / 2
-            count = np.zeros(len(v))
-            for k, (residuals, sums) in enumerate(zip(self.residuals, self.sums, strict=True)):
-                count += sums[np.searchsorted(residuals, (v - F[:, k]) / units, side="right")]
-            enough = count >= wanted
-            high, low = np.where(enough, v, high), np.where(enough, low, v)
-        return high
+    Parameters
+    ----------
+    F : array of shape (n, K)
+    units : array of shape (n,)
+    middle : array of shape (n,)
+        That of one model, with f = 0.
+    wanted : float
+    ordered : list of (residuals, sums of weights), for each fold
+    """
+    low, high = middle + F.min(axis=1), middle + F.max(axis=1)
+    for _ in range(_BISECTIONS if F.shape[1] > 1 else 0):
+        v = (low + high) / 2
+        count = np.zeros(len(v))
+        for k, (residuals, sums) in enumerate(ordered):
+            count += sums[np.searchsorted(residuals, (v - F[:, k]) / units, side="right")]
+        enough = count >= wanted
+        high, low = np.where(enough, v, high), np.where(enough, low, v)
+    return high

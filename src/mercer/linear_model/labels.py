@@ -76,10 +76,8 @@ def count_classes(stream: Stream) -> ClassSums:
     return accumulate(Labels(stream), ClassSums())
 
 
-def validate_class_weight(name: str, class_weight: Any) -> dict[Any, float] | None:
-    """Return a dictionary label -> weight as floats; None for None and "balanced"."""
-    if not isinstance(class_weight, dict):
-        return None
+def validate_class_weight(name: str, class_weight: dict[Any, Any]) -> dict[Any, float]:
+    """Return a dictionary label -> weight as floats."""
     for label, weight in class_weight.items():
         if not (np.isreal(weight) and 0 <= weight < np.inf):
             raise ParameterError(
@@ -95,12 +93,6 @@ def balance_classes(sums: ClassSums) -> dict[Any, float]:
     pairs = zip(sums.classes.tolist(), sums.counts.tolist(), strict=True)
     counts = {label: n for label, n in pairs if n}
     return {label: sum(counts.values()) / (len(counts) * n) for label, n in counts.items()}
-
-
-def count_rows(counts: Array, weights: list[float]) -> float:
-    """Return the number of rows from the weighted counts of classes, those of weight 0 left out."""
-    pairs = zip(counts.tolist(), weights, strict=True)
-    return float(sum(count / weight for count, weight in pairs if weight))
 
 
 def align_classes(classes: Array, parts: ClassSums) -> tuple[Array, Array]:

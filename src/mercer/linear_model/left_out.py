@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from mercer._typing import Array
 from mercer.data.row_keys import Keys, fold_numbers
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
+from mercer.linear_model.predictor import LinearPredictor
 from mercer.linear_model.solvers.blocks import multiply
 from mercer.linear_model.solvers.ridge import solve
 from mercer.maps.block import Block, as_block, rows_of
@@ -67,10 +67,6 @@ class FoldModels:
         coef, intercept = zip(*solutions, strict=True)
         return cls(np.stack(coef), np.stack(intercept), count)
 
-    def numbers(self, keys: Keys) -> NDArray[np.int64]:
-        """Return the fold of each row by its key; K and above for rows of no fold."""
-        return fold_numbers(keys, self.count)
-
     def left_out_scores(self, block: Block, fold: NDArray[np.int64]) -> Array:
         """Return f_k(x) of rows by the model without their fold, (n, t); 0 for those of no fold."""
         K, _, t = self.coef.shape
@@ -82,11 +78,22 @@ class FoldModels:
             scores[chosen] += self.intercept[k]
         return scores
 
-    def side_by_side(self) -> tuple[Array, Array]:
-        """Return the coefficients of all models, (D, K t), and their intercepts, (K t,)."""
+    def predictor(self, own: LinearPredictor | None = None) -> LinearPredictor:
+        """Return a linear predictor of all models side by side, (D, K t), behind another's outputs.
+
+        Parameters
+        ----------
+        own : LinearPredictor, optional
+            Its outputs are the first.
+        """
         K, D, t = self.coef.shape
-        coef = np.ascontiguousarray(self.coef.transpose(1, 0, 2).reshape(D, K * t))
-        return coef, self.intercept.reshape(-1)
+        coef, intercept = self.coef.transpose(1, 0, 2).reshape(D, K * t), self.intercept.reshape(-1)
+        if own is not None:
+            coef, intercept = (
+                np.hstack([own.coef, coef]),
+                np.concatenate([own.intercept, intercept]),
+            )
+        return LinearPredictor(np.ascontiguousarray(coef), intercept, 0.0, None)
 
     def fits(self, features: int, outputs: int) -> bool:
         """Return whether models are finite and of so many features and outputs."""
@@ -137,7 +144,7 @@ class LeftOutScores(Reservoir):
         keys: Keys | None = None,
     ) -> None:
         assert keys is not None and y is not None
-        fold = self.models.numbers(keys)
+        fold = fold_numbers(keys, self.models.count)
         left_out = fold < len(self.models.coef)
         scores = self.models.left_out_scores(block, fold)
         targets = np.asarray(y) if self.classes is None else np.searchsorted(self.classes, y)
@@ -185,6 +192,21 @@ class LeftOutSample:
     together: Array
 
 
+def order_by_fold(
+    values: Array, fold: Array, weight: Array, folds: int
+) -> list[tuple[Array, Array]]:
+    """Return the values of each fold in ascending order, and the sums of weights up to each.
+
+    The first of the sums is 0: they are one more than the values.
+    """
+    ordered = []
+    for k in range(folds):
+        inside, weights = values[fold == k], weight[fold == k]
+        order = np.argsort(inside, kind="stable")
+        ordered.append((inside[order], np.concatenate([[0.0], np.cumsum(weights[order])])))
+    return ordered
+
+
 def _sum_equal_rows(keys: Array, leverage: Array, weight: Array) -> Array:
     """Return the sum of the weights of rows with the same key and, to rounding, leverage.
 
@@ -196,13 +218,3 @@ def _sum_equal_rows(keys: Array, leverage: Array, weight: Array) -> Array:
     together = np.empty(len(keys))
     together[order] = np.bincount(number, weight[order])[number]
     return together
-
-
-def merge_folds(folds: Sequence[Any], count: int) -> list[Any]:
-    """Return the sums of consecutive folds, `count` of them; None where none has rows."""
-    step = len(folds) // count
-    merged = []
-    for first in range(0, len(folds), step):
-        some = [fold for fold in folds[first : first + step] if fold is not None]
-        merged.append(sum(some[1:], start=some[0]) if some else None)
-    return merged

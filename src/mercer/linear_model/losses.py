@@ -37,9 +37,6 @@ class Loss(Protocol):
 class MarginLoss:
     """Sum over outputs of a convex function of m = y f, with two derivatives, which are finite."""
 
-    def constant(self, mean: Array) -> Array:
-        raise NotImplementedError
-
     def value(self, m: Array) -> Array:
         raise NotImplementedError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from mercer._typing import is_csr
 from mercer.data import Stream
 from mercer.errors import ParameterError, Setting
 from mercer.linear_model.cross_validation import FOLDS
-from mercer.linear_model.routes import ROUTES, Plan, Settings, plan_model
+from mercer.linear_model.routes import ROUTES, Plan, Settings, plan_model, probe_block
 from mercer.linear_model.solvers.coded_descent import group_width, is_one_hot
 from mercer.linear_model.solvers.newton_folds import KEPT_ALPHAS
 from mercer.linear_model.solvers.preconditioner import (
@@ -129,14 +128,7 @@ class MapSize:
     def of(cls, fitted: Map, *, density: float | None = None) -> MapSize:
         """Measure a fitted map on one row of the given density."""
         d, transform = fitted.n_features_in_, fitted.tile_transform_
-        row: Any = np.full((1, d), 0.5)
-        if density is not None:
-            entries = max(1, round(d * density))
-            columns = np.linspace(0, d - 1, entries).astype(np.int32)
-            row = csr_array((np.full(entries, 0.5), columns, [0, entries]), shape=(1, d))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # values outside the range of the fitted rows
-            block: Any = next(iter(fitted.blocks(row)))
+        block = probe_block(fitted, density)
         form = type(block).__name__.lower()
         D = transform.columns(d)
         stored = D
@@ -174,10 +166,9 @@ def plan_within(model: Any, settings: Settings, stream: Stream, limit: int) -> P
     def peak_of(plan: Plan) -> int:
         return peak_bytes(plan, shape, size, threads, outputs, settings.loss)
 
+    if not stream.files() and limit >= LEAST_LIMIT:
+        return plan_with(limit)
     allowed = max(limit, LEAST_LIMIT)
-    plan = plan_with(limit)
-    if peak_of(plan) <= allowed or (not stream.files() and limit >= LEAST_LIMIT):
-        return plan
     plan = reduce_arrays(plan_with, peak_of, limit, allowed)
     peak = peak_of(plan)
     if peak <= allowed:

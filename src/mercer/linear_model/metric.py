@@ -184,12 +184,13 @@ def learn_metrics(model: Any, feature_map: Map, stream: Stream) -> tuple[Map, li
         R^2 of held-out rows after each round, for each metric.
     """
     parts = list(feature_map.maps) if isinstance(feature_map, Stacked) else [feature_map]
-    sample = _draw_sample(model, parts, stream)
-    scores = []
-    for i, part in enumerate(parts):
-        place = _find_metric(part)
+    places = [_find_metric(part) for part in parts]
+    pairs = zip(parts, places, strict=True)
+    most = max(part.maps[place].max_rows for part, place in pairs if place is not None)
+    sample, scores = _draw_sample(model, parts[0], most, stream), []
+    for i, place in enumerate(places):
         if place is not None:
-            parts[i], found = _learn(model, part, place, stream, sample)
+            parts[i], found = _learn(model, parts[i], place, stream, sample)
             scores.append(found)
     return (Stacked(parts) if isinstance(feature_map, Stacked) else parts[0]), scores
 
@@ -235,17 +236,20 @@ def _find_metric(feature_map: Map) -> int | None:
     return learned.index(True)
 
 
-def _draw_sample(model: Any, parts: list[Map], stream: Stream) -> _Sample:
-    """Read the rows once, and return a sample for all metrics."""
-    places = [(part, _find_metric(part)) for part in parts]
-    most = max(part.maps[place].max_rows for part, place in places if place is not None)
+def _draw_sample(model: Any, first: Map, most: int, stream: Stream) -> _Sample:
+    """Read the rows once, as the first map takes them, and return a sample for all metrics."""
     size = min(most, max(_LEAST_ROWS, _SAMPLE_NUMBERS // stream.width))
     classes = None
     if not model._numeric_targets:
         model._find_classes(stream)
         classes = model.classes_
     drawn = LabeledSample(size, model.seed_, classes)
-    accumulate(Rows(stream, parts[0]), drawn, n_jobs=model.n_jobs, progress=model._progress())
+    accumulate(
+        Rows(stream, first),
+        drawn,
+        n_jobs=model.n_jobs,
+        progress=model._print_progress if model.verbose > 1 else None,
+    )
     width, table = stream.width, drawn.rows
     beside = table[:, width:]
     beside = beside.toarray() if is_csr(table) else beside
@@ -375,13 +379,10 @@ class _Rounds:
 
     def with_gamma(self, feature_map: Map, gamma: float) -> Map:
         """Return a copy of a map with another gamma."""
-        return clone(feature_map).set_params(**{self._gamma_path(feature_map): gamma})
-
-    @staticmethod
-    def _gamma_path(feature_map: Map) -> str:
+        path = "gamma"
         if isinstance(feature_map, Composed):
-            return f"{names_of(feature_map.maps)[0]}__gamma"
-        return "gamma"
+            path = f"{names_of(feature_map.maps)[0]}__gamma"
+        return clone(feature_map).set_params(**{path: gamma})
 
     @property
     def _first(self) -> Map:

@@ -115,7 +115,8 @@ class NormalEquations:
         if n <= 0:
             raise ValueError(f"Least squares needs rows with a weight above 0, got {n:g} in all.")
         if not fit_intercept:
-            _add_outer(scatter, n * mean, mean)
+            outer = (ops.asarray_like(x, scatter) for x in (n * mean[:, None], mean[None, :]))
+            scatter += np.multiply(*outer)
             cross = cross + np.outer(n * mean, target_mean)
             target_scatter = target_scatter + n * target_mean**2
             mean, target_mean = np.zeros_like(mean), np.zeros_like(target_mean)
@@ -225,11 +226,6 @@ class NormalEquations:
             if self.rows is None and other.rows is None
             else self.observations + sign * other.observations,
         )
-
-
-def _add_outer(matrix: Any, u: Array, v: Array) -> None:
-    """Add u v' to a matrix in its memory."""
-    matrix += np.multiply(*(ops.asarray_like(x, matrix) for x in (u[:, None], v[None, :])))
 
 
 def _describe(normal: NormalEquations) -> str:

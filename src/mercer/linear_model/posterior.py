@@ -23,7 +23,7 @@ from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.solvers.blocks import row_squares
 from mercer.linear_model.solvers.ridge import CholeskyFactor
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
-from mercer.maps.block import Block, Coded, Dense, as_block, matrix, select_rows
+from mercer.maps.block import Block, Dense, rows_of
 from mercer.rng import Rng
 
 EXCESS_VARIANCE = 0.02
@@ -127,7 +127,6 @@ class Posterior:
             normal.fit_intercept / normal.n,
             degrees,
             *_noise(normal, rss, energy, degrees, log_det),
-            _implied_prior(rss, energy, degrees, normal),
             sketch=sketch,
         )
 
@@ -157,7 +156,6 @@ class Posterior:
             normal.fit_intercept / normal.n,
             degrees,
             *_noise(normal, rss, energy, degrees, log_det),
-            _implied_prior(rss, energy, degrees, normal),
         )
 
     @cached_property
@@ -189,7 +187,7 @@ class Posterior:
         some = np.flatnonzero(squares > SKETCHED_LEVERAGE)
         if len(some):
             whole = self._without_sketch
-            squares[some] = whole._lengths(_select(block, some), whole.projection, product)
+            squares[some] = whole._lengths(rows_of(block, some), whole.projection, product)
         return squares + self.intercept_leverage
 
     @cached_property
@@ -235,10 +233,6 @@ class Posterior:
         if self.complement:
             inner = (Z @ Z.T - inner) / self.alpha
         return inner + self.intercept_leverage
-
-    def with_exact(self, exact: ExactVariance | None) -> Posterior:
-        """Return this posterior with the variance that its features cannot express."""
-        return replace(self, exact=exact)
 
     def sample(self, count: int, rng: Rng) -> tuple[Array, Array]:
         """Return deviations of coefficients and intercept from the mean, (count, D, t), (count, t).
@@ -350,43 +344,33 @@ def _add_direction(matrix: Array, alpha: float, normal: NormalEquations) -> Arra
 
 def _noise(
     normal: NormalEquations, rss: Array, energy: Array, degrees: float, log_det: float
-) -> tuple[Array, Array]:
-    """Return s^2 = RSS/(n - df) and the log marginal likelihood for it, of each output.
+) -> tuple[Array, Array, float]:
+    """Return s^2 = RSS/(n - df), the log marginal likelihood for it, and (alpha |c|^2/df)/s^2.
 
     s^2 is at least the rounding of sums of squares. energy is RSS + alpha |c|^2; with an intercept
-    the likelihood is that of n - 1 contrasts.
+    the likelihood is that of n - 1 contrasts. The last one is the largest of the outputs, and 1
+    for the alpha of evidence.
     """
-    free = normal.observations - normal.fit_intercept - degrees
+    contrasts = normal.observations - normal.fit_intercept
+    free, tiny = contrasts - degrees, np.finfo(np.float64).tiny
     if not free > 0:
         raise ValueError(
             f"The noise of {normal.observations:g} rows cannot be told from a model with "
             f"{degrees + normal.fit_intercept:.3g} degrees of freedom: give more rows, or a larger "
             "alpha."
         )
-    contrasts = normal.observations - normal.fit_intercept
     rounding = _EPS * normal.target_scatter / normal.observations
-    noise = np.maximum(rss / free, np.maximum(rounding, np.finfo(np.float64).tiny))
+    noise = np.maximum(rss / free, np.maximum(rounding, tiny))
     count = np.log(normal.observations) if normal.fit_intercept else 0.0
     fit = contrasts * np.log(2 * np.pi * noise) + energy / noise
-    return noise, -0.5 * (fit + log_det + count)
-
-
-def _implied_prior(rss: Array, energy: Array, degrees: float, normal: NormalEquations) -> float:
-    """Return (alpha |c|^2/df)/s^2, the largest of the outputs; 1 for the alpha of evidence."""
-    free = normal.observations - normal.fit_intercept - degrees
-    ratios = (energy - rss) / max(degrees, _EPS) * free / np.maximum(rss, np.finfo(np.float64).tiny)
-    return float(np.max(np.minimum(ratios, 1e300)))
+    ratios = (energy - rss) / max(degrees, _EPS) * free / np.maximum(rss, tiny)
+    return noise, -0.5 * (fit + log_det + count), float(np.max(np.minimum(ratios, 1e300)))
 
 
 def _sketch(matrix: Array) -> Array:
     """Return random combinations of the rows of a matrix."""
     signs = Rng(0).signs("sketch", _SKETCHED, len(matrix)) / np.sqrt(_SKETCHED)
     return np.ascontiguousarray(signs @ matrix, dtype=np.float32)
-
-
-def _select(block: Block, rows: Array) -> Block:
-    """Return some rows of a block, by their numbers."""
-    return select_rows(block, rows) if isinstance(block, Coded) else as_block(matrix(block)[rows])
 
 
 def _as_single(matrix: Array, complement: bool, alpha: float, square: float) -> Array:

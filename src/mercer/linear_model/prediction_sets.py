@@ -14,7 +14,6 @@ probability of at least `coverage` where one part of the rows was held out, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,8 @@ import numpy as np
 from mercer._typing import Array
 from mercer.linear_model.calibration import Calibration, logits_of
 from mercer.linear_model.conformal import required_weight
-from mercer.linear_model.left_out import FoldModels, LeftOutSample
+from mercer.linear_model.left_out import FoldModels, LeftOutSample, order_by_fold
+from mercer.parallel.threads import row_slices
 
 _NUMBERS = 2**20  # probabilities that exist at once
 
@@ -58,7 +58,7 @@ class PredictionSets:
         n = len(sample.scores)
         before = np.empty(n)
         classes = sample.targets[:, 0].astype(np.int64)
-        for rows in _spans(n, len(calibration.slope)):
+        for rows in row_slices(n, max(1, _NUMBERS // len(calibration.slope))):
             P = calibration.probabilities(logits_of(sample.scores[rows], loss))
             before[rows] = probability_before(P)[np.arange(len(P)), classes[rows]]
         return cls(models, before, sample.fold, weight)
@@ -80,9 +80,9 @@ class PredictionSets:
         """
         K, _, t = self.models.coef.shape
         wanted = required_weight("A prediction set", float(self.weight.sum()), coverage)
-        ordered = [self._ordered(k) for k in range(K)]
+        ordered = order_by_fold(self.before, self.fold, self.weight, K)
         out = np.empty((len(scores), len(calibration.slope)), bool)
-        for rows in _spans(*out.shape):
+        for rows in row_slices(len(out), max(1, _NUMBERS // out.shape[1])):
             count = np.zeros_like(out[rows], np.float64)
             for k, (before, sums) in enumerate(ordered):
                 F = scores[rows, k * t : (k + 1) * t]
@@ -91,12 +91,6 @@ class PredictionSets:
             out[rows] = count < wanted
         out[np.arange(len(out)), predicted] = True
         return out
-
-    def _ordered(self, k: int) -> tuple[Array, Array]:
-        """Return the scores of a fold in ascending order, and the sums of weights below each."""
-        before, weight = self.before[self.fold == k], self.weight[self.fold == k]
-        order = np.argsort(before, kind="stable")
-        return before[order], np.concatenate([[0.0], np.cumsum(weight[order])])
 
     def validate(self, features: int, outputs: int) -> None:
         """Raise unless the arrays fit so many features and outputs, and are finite."""
@@ -128,8 +122,3 @@ def probability_before(P: Array) -> Array:
     before = np.empty_like(P)
     np.put_along_axis(before, order, sums, axis=1)
     return before
-
-
-def _spans(n: int, classes: int) -> Iterator[slice]:
-    step = max(1, _NUMBERS // classes)
-    return (slice(start, start + step) for start in range(0, n, step))

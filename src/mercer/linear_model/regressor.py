@@ -22,8 +22,6 @@ from mercer.linear_model.conformal import ConformalIntervals
 from mercer.linear_model.cross_validation import Folds
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
-from mercer.linear_model.predictor import LinearPredictor
-from mercer.linear_model.routes import ROUTES
 from mercer.linear_model.uncertainty import measure_uncertainty
 from mercer.maps.block import block_to_host
 from mercer.parallel.dask_cluster import map_chunks
@@ -285,7 +283,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         """Yield the ends of the intervals of consecutive rows, (n, t, 2)."""
         posterior = self._measured_posterior() if scaled else None
         intervals = self._measured_intervals()
-        for part in self._scores(X, intervals.predictor, posterior)[1]:
+        for part in self._scores(X, intervals.models.predictor(), posterior)[1]:
             scores, scale = (part[:, :-1], np.sqrt(1 + part[:, -1])) if scaled else (part, None)
             yield intervals.intervals(scores, coverage, scale)
 
@@ -342,9 +340,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return values if self._is_2d else float(values[0])
 
     def _measure_uncertainty(self, stream: Stream) -> None:
-        measured = measure_uncertainty(self, stream, ROUTES["gram"])
-        self._intervals = ConformalIntervals.of(measured.models, measured.sample)
-        self._posterior = measured.posterior  # last: other threads look at it
+        posterior, models, sample = measure_uncertainty(self, stream)
+        self._intervals = ConformalIntervals.of(models, sample)
+        self._posterior = posterior  # last: other threads look at it
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions.
@@ -438,15 +436,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
         elif extra == "interval":
             assert coverage is not None
             intervals = self._measured_intervals()
-            own, folds = self._fitted_predictor(), intervals.predictor
+            own = self._fitted_predictor()
             t = own.coef.shape[1]
-            both = LinearPredictor(
-                np.hstack([own.coef, folds.coef]),
-                np.concatenate([own.intercept, folds.intercept]),
-                0.0,
-                None,
-            )
-            for scores in self._scores(X, both)[1]:
+            for scores in self._scores(X, intervals.models.predictor(own))[1]:
                 ends = intervals.intervals(scores[:, t:], coverage)
                 yield [*scores[:, :t].T, *ends.reshape(len(ends), -1).T]
         else:

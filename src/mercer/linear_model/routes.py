@@ -1,6 +1,6 @@
 """Routes of a fit: which solver runs, what it supports, what it holds in memory.
 
-A route is an object that states the losses, penalties and settings it supports, computes its
+A route is an object that states the losses, penalties and settings it supports, estimates its
 memory, its passes over the rows and its work, refuses what it does not support and fits.
 `plan_fit` chooses the route of the least work among those that apply, support the settings and fit
 into ``max_memory``.
@@ -8,12 +8,13 @@ into ``max_memory``.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -61,7 +62,8 @@ from mercer.linear_model.solvers.ridge_gram import GramDecomposition, GramSystem
 from mercer.linear_model.solvers.row_basis import RowBasis
 from mercer.maps.base import names_of_statistics
 from mercer.maps.block import Coded, gram_operand
-from mercer.parallel.device import device_memory
+from mercer.parallel.dask_cluster import uses_cluster
+from mercer.parallel.device import current_device, device_memory
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
 from mercer.parallel.warnings import warn
@@ -91,6 +93,10 @@ _QUICK_FEATURES = 1024  # whose normal equations take less than a second, whatev
 _CLASS_TOLERANCE, _NUMBER_TOLERANCE = 1e-5, 1e-7
 GRAM_ROWS = 4096  # whose decomposition takes about 10 s on two cores
 
+# in messages
+_L2, _PCA, _MAX_MEMORY = Setting("penalty", "'l2'"), Setting("pca"), Setting("max_memory")
+_SQUARED, _CHECKPOINT = Setting("loss", "'squared'"), Setting("checkpoint", text="checkpoint=")
+_DEVICE, _CLUSTER = Setting("device", text="device="), Setting("cluster", text="cluster=")
 
 ALPHA_METHODS = {
     "loo": "leave-one-out",
@@ -152,114 +158,37 @@ class Plan(TextAsHtml):
     def __str__(self) -> str:
         rows = "unknown number of rows" if self.rows is None else f"{self.rows:,} rows"
         route = ROUTES.get(self.route, ROUTES["newton-cg"])  # it was "newton" in older files
-        note = route.memory_note.format(
-            solver_bytes=format_bytes(self.solver_bytes), limit=format_bytes(self.limit)
-        )
+        held, limit = format_bytes(self.solver_bytes), format_bytes(self.limit)
+        note = f"arrays of {held}" if route.iterative else f"{held} of at most {limit}"
         method = f"{route.method}, {note}"
         if self.cache_bytes:
             method += f"; blocks are cached up to {format_bytes(self.cache_bytes)}"
         if self.alpha_method is not None:
-            method += f"; alpha by {route.describe_alpha(self.alpha_method, self.rows)}"
+            by = ALPHA_METHODS[self.alpha_method]
+            if self.alpha_method == "held-out" and route.iterative:
+                few = self.rows is not None and self.rows <= LOO_ROWS
+                by = f"a {'third' if few else 'tenth'} of the rows, held out"
+            method += f"; alpha by {by}"
         shape = f"{rows} x {self.columns:,} columns -> {self.features:,} features"
+        count = len(self.passes)
+        passes = f"{count} {'pass' if count == 1 else 'passes'}: {', '.join(self.passes)}."
+        if route.iterative and self.passes:
+            *first, last = self.passes
+            passes = f"Passes: {', '.join([*first, f'then {last}' if first else last])}."
         scaled = f" Columns {SCALED}." if self.scaled else ""
         if self.encoded:
             scaled = f" Columns encoded by Tabular: {self.encoded}."
         reason = f" Chosen: {self.route_reason}." if self.route_reason else ""
         late = f" About {self.solver_seconds:.0f} s." if self.solver_seconds else ""
-        return f"{shape}; {method}. {route.describe_passes(self.passes)}{scaled}{reason}{late}"
+        return f"{shape}; {method}. {passes}{scaled}{reason}{late}"
 
 
 SCALED = "centered and divided by their spread; scale=False keeps them"
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Sizes of a fit, from which routes compute their memory and passes.
-
-    Attributes
-    ----------
-    rows : int or None
-    columns, features, limit : int
-        d, D, and bytes that the route's arrays may take.
-    folds : int
-        Folds of k-fold cross-validation; 1 without.
-    left_out : int
-        Folds whose normal equations are kept apart for the uncertainty of classes; 1 without.
-    statistics : tuple of str
-        Names of the passes that compute statistics of the maps.
-    labels, class_weights, leverages : bool
-        Whether targets are labels, classes are counted first, and rows are read once more for
-        their leverages.
-    widths : tuple of int
-        Features of each map.
-    rank : int or None
-        Principal components of each map.
-    joint_folds, unlabeled : bool
-        Whether all folds are solved at the same time, and whether there are rows without targets.
-    outputs : int
-        Outputs of a loss that needs Newton's method; 0 for squared loss.
-    loss : str
-    targets : int
-        Outputs of squared loss; a guess where classes are not counted yet.
-    stored, row_bytes : float or None
-        Numbers and bytes of a row of features in memory: codes, or D numbers of float64 where
-        None.
-    alpha_method : str or None
-        Method that chooses alpha.
-    searches_alpha : bool
-        Whether alpha is chosen.
-    routes : tuple of str or None
-        Names of the routes that support the settings; all of them where None.
-    """
-
-    rows: int | None
-    columns: int
-    features: int
-    limit: int
-    folds: int = 1
-    statistics: tuple[str, ...] = ()
-    labels: bool = False
-    class_weights: bool = False
-    leverages: bool = False
-    widths: tuple[int, ...] = ()
-    rank: int | None = None
-    joint_folds: bool = False
-    unlabeled: bool = False
-    outputs: int = 0
-    loss: str = "squared"
-    targets: int = 8
-    stored: float | None = None
-    row_bytes: float | None = None
-    alpha_method: str | None = None
-    searches_alpha: bool = True
-    routes: tuple[str, ...] | None = None
-    left_out: int = 1
-
-    @property
-    def stored_numbers(self) -> float:
-        """Numbers of a row of features."""
-        return self.features if self.stored is None else self.stored
-
-    @property
-    def kept_bytes(self) -> float:
-        """Bytes of all rows of features in memory."""
-        each = 8.0 * self.features if self.row_bytes is None else self.row_bytes
-        return (self.rows or 0) * each
-
-    @property
-    def coupled(self) -> bool:
-        """Whether the outputs have one Hessian: log loss of more than two classes."""
-        return self.loss == "log_loss" and self.outputs > 1
-
-    @property
-    def first_passes(self) -> tuple[str, ...]:
-        """Passes before those of the solver."""
-        return (*self.statistics, *["class weights"] * self.class_weights)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Settings:
-    """Parameters of a fit that not every route supports.
+    """Parameters of a fit that not every route supports, and conditions that it is under.
 
     Attributes
     ----------
@@ -276,6 +205,13 @@ class Settings:
         Whether targets are classes.
     alpha_method : str or None
         Method of the plan, once there is one.
+    widths : tuple of int
+        Features of each map, once it is fitted.
+    searches_alpha : bool
+        Whether alpha is chosen, by a method or from a list.
+    alphas : array-like or None
+        The list to choose from; None for the default grid.
+    has_zero_alpha : bool
     """
 
     estimator: str
@@ -293,16 +229,13 @@ class Settings:
     timed: bool = False
     labels: bool = False
     alpha_method: str | None = None
+    widths: tuple[int, ...] = ()
 
-    @property
-    def searches_alpha(self) -> bool:
-        """Whether alpha is chosen, by a method or from a list."""
-        return isinstance(self.alpha, str) or np.ndim(self.alpha) == 1
-
-    @property
-    def alphas(self) -> Any:
-        """The list to choose from; None for the default grid."""
-        return None if isinstance(self.alpha, str) else self.alpha
+    def __post_init__(self) -> None:
+        is_method = isinstance(self.alpha, str)
+        self.searches_alpha = is_method or np.ndim(self.alpha) == 1
+        self.alphas = None if is_method else self.alpha
+        self.has_zero_alpha = not is_method and bool(np.any(np.asarray(self.alpha) == 0))
 
     def count_folds(self, features: int) -> int:
         """Return the folds whose statistics are kept apart: 1, 2 where a quarter is held out.
@@ -349,69 +282,56 @@ class Settings:
     def is_alpha(self, method: str) -> bool:
         return isinstance(self.alpha, str) and self.alpha == method
 
-    @property
-    def has_zero_alpha(self) -> bool:
-        return not isinstance(self.alpha, str) and bool(np.any(np.asarray(self.alpha) == 0))
-
     def error(self, *parts: Part) -> ParameterError:
         return ParameterError(self.estimator, *parts)
 
     def validate(self) -> None:
         """Raise for settings that no route, or no penalty, supports; no data is needed."""
         if self.unlabeled and self.pca is None:
-            raise self.error(
-                "unlabeled rows count for principal components, and there are none: give ",
-                Setting("pca"),
-                ", or leave them out.",
-            )
+            none = "unlabeled rows count for principal components, and there are none: give "
+            raise self.error(none, _PCA, ", or leave them out.")
         if self.loss != "squared":
             ROUTES["newton-cg"].validate(replace(self, cluster=False))
         if self.uncertainty and (
             self.penalty != "l2" or self.pca is not None or self.has_zero_alpha
         ):
-            raise self.error(
-                Setting("uncertainty", "True"),
-                " needs ",
-                Setting("penalty", "'l2'"),
-                ", no ",
-                Setting("pca"),
-                " and an ",
-                Setting("alpha"),
-                " above 0.",
-            )
+            needed = (" needs ", _L2, ", no ", _PCA, " and an ", Setting("alpha"), " above 0.")
+            raise self.error(Setting("uncertainty", "True"), *needed)
         if self.penalty == "l2":
             return
         if isinstance(self.alpha, str) and self.alpha in ("gcv", "loo", "evidence"):
-            raise self.error(
-                Setting("alpha", repr(self.alpha)),
-                " needs ",
-                Setting("penalty", "'l2'"),
-                ". Use 'kfold' (the same as 'auto' here), a number or a list.",
-            )
+            advice = ". Use 'kfold' (the same as 'auto' here), a number or a list."
+            raise self.error(Setting("alpha", repr(self.alpha)), " needs ", _L2, advice)
         if self.has_zero_alpha:
-            raise self.error(
-                Setting("penalty", repr(self.penalty)),
-                f" needs an alpha above 0, got {self.alpha!r}; for plain least squares use ",
-                Setting("penalty", "'l2'"),
-                ".",
-            )
+            needs = f" needs an alpha above 0, got {self.alpha!r}; for plain least squares use "
+            raise self.error(Setting("penalty", repr(self.penalty)), needs, _L2, ".")
 
-    def validate_rows(self, rows: int | None) -> None:
-        """Raise where alpha is to be chosen on a single row."""
-        if rows == 1 and self.searches_alpha:
+    def for_stream(self, stream: Stream) -> Settings:
+        """Return the settings with the conditions of a stream, or raise for its rows and groups."""
+        if stream.rows == 1 and self.searches_alpha and not self.partial:
             raise self.error(
                 Setting("alpha", repr(self.alpha)),
                 " is chosen on rows that are left out, and there is one sample only. Give more "
                 "rows, or a number for alpha.",
             )
-
-    def validate_widths(self, widths: Sequence[int]) -> None:
-        """Raise for settings that maps with these numbers of features do not support."""
-        if self.pca is not None and self.pca > max(widths):
+        grouped, timed = stream.group is not None, stream.time is not None
+        allowed = ("auto", "kfold") if grouped else ("auto",)
+        if (grouped or timed) and isinstance(self.alpha, str) and self.alpha not in allowed:
             raise self.error(
-                Setting("pca"),
-                f" must be at most the number of features of a map, {max(widths)}, got {self.pca}.",
+                Setting("alpha", repr(self.alpha)),
+                f" leaves out rows that others of their {'group' if grouped else 'time'} predict. "
+                f"Use {' or '.join(map(repr, allowed))} with {'groups' if grouped else 'times'}.",
             )
+        # without distributed there is no client
+        cluster = "distributed" in sys.modules and uses_cluster(stream)
+        device = current_device() is not None
+        return replace(self, cluster=cluster, device=device, grouped=grouped, timed=timed)
+
+    def with_widths(self, widths: tuple[int, ...]) -> Settings:
+        """Return the settings with the features of each map, or raise where these are too few."""
+        if self.pca is not None and self.pca > max(widths):
+            needs = f" must be at most the number of features of a map, {max(widths)}"
+            raise self.error(_PCA, f"{needs}, got {self.pca}.")
         if self.penalty == "group" and len(widths) < 2:
             raise self.error(
                 Setting("penalty", "'group'"),
@@ -423,17 +343,72 @@ class Settings:
                 Setting("penalty", "'l1'"),
                 ".",
             )
+        return replace(self, widths=widths)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Settings and sizes of a fit, from which routes estimate their memory, passes and work.
+
+    Attributes
+    ----------
+    settings : Settings
+        With the method that chooses alpha.
+    rows : int or None
+    columns, features, limit : int
+        d, D, and bytes that the route's arrays may take.
+    first_passes : tuple of str
+        Purpose of the passes before those of the solver: statistics of the maps, class weights.
+    class_weights : bool
+        Whether classes are counted first.
+    outputs : int
+        Outputs of a loss that needs Newton's method; 0 for squared loss.
+    targets : int
+        Outputs of squared loss; a guess where classes are not counted yet.
+    stored, row_bytes : float or None
+        Numbers and bytes of a row of features in memory: codes, or D numbers of float64 where
+        None.
+    """
+
+    settings: Settings
+    rows: int | None
+    columns: int
+    features: int
+    limit: int
+    first_passes: tuple[str, ...] = ()
+    class_weights: bool = False
+    outputs: int = 0
+    targets: int = 8
+    stored: float | None = None
+    row_bytes: float | None = None
+
+
+class Estimate(NamedTuple):
+    """Cost of a route.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes of the route's arrays.
+    work : float
+        Multiply-adds of the solver, by which routes are compared.
+    passes : tuple of str
+        Purpose of each pass over the rows.
+    """
+
+    memory: int
+    work: float
+    passes: tuple[str, ...]
 
 
 class Route:
     """A way to fit: what it supports, what it costs, and the fit itself.
 
-    A subclass states the class attributes and writes `applies`, `memory`, `passes` and `fit`.
+    A subclass states the class attributes and writes `estimate` and `fit`.
     """
 
     name: ClassVar[str]
     method: ClassVar[str]  # in words
-    memory_note: ClassVar[str]  # of Plan, with {solver_bytes} and {limit}
     losses: ClassVar[tuple[str, ...]] = ("squared",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     alphas: ClassVar[tuple[str, ...]] = ("auto",)  # methods that choose alpha, beside a list
@@ -441,34 +416,24 @@ class Route:
     pca: ClassVar[bool] = False
     checkpoint: ClassVar[bool] = False
     uncertainty: ClassVar[bool] = False
-    refits: ClassVar[bool] = False  # without some rows, for the uncertainty of classes
     cluster: ClassVar[bool] = False
-    device: ClassVar[bool] = True  # features are computed there by every route
     partial_fit: ClassVar[bool] = False
-    iterative: ClassVar[bool] = False  # the last of its passes is repeated
-    fallback: ClassVar[bool] = False  # taken whatever max_memory is
-    states_alpha: ClassVar[bool] = False  # also a fallback, whose method to choose alpha is planned
+    # Whether the last of its passes is repeated. Such a route is taken whatever max_memory is, and
+    # is fitted again without some rows for the uncertainty of classes.
+    iterative: ClassVar[bool] = False
+    states_alpha: ClassVar[bool] = False  # iterative, and its method to choose alpha is planned
     handicap: ClassVar[float] = 0.0  # part of `work` that takes no time, but prefers other routes
 
-    def applies(self, problem: Problem) -> bool:
-        """Return whether the route can solve the problem, memory aside."""
+    def estimate(self, problem: Problem) -> Estimate | None:
+        """Return what the route costs; None where it cannot solve the problem, memory aside.
+
+        The loss is one of the route's.
+        """
         raise NotImplementedError
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the route's arrays."""
-        raise NotImplementedError
-
-    def work(self, problem: Problem) -> float:
-        """Return the multiply-adds of the solver, by which routes are compared."""
-        return 0.0
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        """Return the purpose of each pass over the rows."""
-        raise NotImplementedError
-
-    def cache(self, problem: Problem) -> int:
-        """Return the bytes of blocks that are kept between passes."""
-        return 0
+    def cache(self, problem: Problem, memory: int) -> int:
+        """Return the bytes of blocks that an iterative route keeps beside so many of arrays."""
+        return max(0, problem.limit - memory)
 
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
@@ -483,33 +448,28 @@ class Route:
         """
         raise NotImplementedError
 
-    def plan(self, problem: Problem) -> Plan:
+    def plan(self, problem: Problem, estimate: Estimate) -> Plan:
+        """Return the plan of this route; its seconds are those of the work but for `handicap`."""
+        seconds, work = 0.0, estimate.work - self.handicap
+        if _LONG_WORK < work < np.inf:
+            seconds = work / _multiply_adds_per_second()
         return Plan(
             self.name,
             problem.rows,
             problem.columns,
             problem.features,
-            self.memory(problem),
+            estimate.memory,
             problem.limit,
-            self.passes(problem),
-            self.cache(problem),
-            solver_seconds=_seconds(self.work(problem) - self.handicap),
+            estimate.passes,
+            self.cache(problem, estimate.memory) if self.iterative else 0,
+            solver_seconds=seconds if seconds > _LONG_SECONDS else 0.0,
         )
 
-    def describe_passes(self, passes: Sequence[str]) -> str:
-        if self.iterative and passes:
-            *first, last = passes
-            return f"Passes: {', '.join([*first, f'then {last}' if first else last])}."
-        return f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}: {', '.join(passes)}."
-
-    def describe_alpha(self, method: str, rows: int | None) -> str:
-        """Return a method to choose alpha in words."""
-        return ALPHA_METHODS[method]
-
     def supports(self, settings: Settings) -> bool:
-        """Return whether `validate` accepts the settings."""
+        """Return whether the route solves the loss, and `validate` accepts the settings."""
         return not (
-            any(self._unsupported(settings))
+            settings.loss not in self.losses
+            or any(self._unsupported(settings))
             or (settings.cluster and not self.cluster)
             or (settings.partial and not self.partial_fit)
         )
@@ -525,39 +485,23 @@ class Route:
         """
         for setting, advice in self._unsupported(settings):
             if settings.loss != "squared":
-                raise settings.error(
-                    setting,
-                    " needs ",
-                    Setting("loss", "'squared'"),
-                    f", got loss={settings.loss!r}. ",
-                    advice[0][0].upper() + advice[0][1:],
-                    *advice[1:],
-                )
+                got = f", got loss={settings.loss!r}. {advice[0][0].upper()}{advice[0][1:]}"
+                raise settings.error(setting, " needs ", _SQUARED, got, *advice[1:])
             assert plan is not None
-            raise settings.error(
-                setting,
-                f" needs the normal equations of {plan.features} features. {plan} Raise ",
-                Setting("max_memory"),
-                ", or ",
-                *advice,
-            )
+            needs = f" needs the normal equations of {plan.features} features. {plan} Raise "
+            raise settings.error(setting, needs, _MAX_MEMORY, ", or ", *advice)
         if settings.cluster and settings.device:
-            raise settings.error(
-                "a cluster computes on the CPUs of its workers: leave out either ",
-                Setting("device", text="device="),
-                " or ",
-                Setting("cluster", text="cluster="),
-                ".",
-            )
+            either = "a cluster computes on the CPUs of its workers: leave out either "
+            raise settings.error(either, _DEVICE, " or ", _CLUSTER, ".")
         if settings.cluster and (not self.cluster or settings.is_alpha("loo")):
             raise settings.error(
                 "a cluster computes normal equations, and this fit takes more passes over the "
                 f"rows. {plan} Use ",
-                Setting("loss", "'squared'"),
+                _SQUARED,
                 ", ",
                 Setting("alpha", "'gcv'"),
                 " or 'kfold' and enough ",
-                Setting("max_memory"),
+                _MAX_MEMORY,
                 "; or fit without a cluster, which reads the rows here, chunk by chunk.",
             )
         if settings.partial and (
@@ -567,9 +511,9 @@ class Route:
                 "partial_fit adds up normal equations, which excludes ",
                 Setting("alpha", "'loo'"),
                 ", ",
-                Setting("checkpoint", text="checkpoint="),
+                _CHECKPOINT,
                 " and more features than ",
-                Setting("max_memory"),
+                _MAX_MEMORY,
                 f" allows. {plan}",
             )
 
@@ -589,7 +533,7 @@ class Route:
             ("pca", self.pca, None),
             ("penalty", settings.penalty in self.penalties, "l2"),
             ("checkpoint", self.checkpoint, None),
-            ("uncertainty", self.uncertainty or (self.refits and settings.labels), False),
+            ("uncertainty", self.uncertainty or (self.iterative and settings.labels), False),
         ):
             value = getattr(settings, name)
             if value != default and not supported:
@@ -601,7 +545,6 @@ class NormalEquationsRoute(Route):
 
     name = "moments"
     method = "least squares from normal equations"
-    memory_note = "{solver_bytes} of at most {limit}"
     penalties = ("l2", "l1", "group")
     alphas = ("auto", "gcv", "kfold", "loo", "evidence")
     zero_alpha = True
@@ -611,36 +554,17 @@ class NormalEquationsRoute(Route):
     cluster = True
     partial_fit = True
 
-    def applies(self, problem: Problem) -> bool:
-        return not problem.outputs
-
-    def memory(self, problem: Problem) -> int:
-        return _solver_bytes(problem.features, _with_left_out(problem))
-
-    def work(self, problem: Problem) -> float:
-        """Return n D^2/2 for Z'Z, D^3/6 for a Cholesky factor, 10 D^3 for a decomposition.
-
-        Leave-one-out multiplies rows by all eigenvectors, n D^2. Codes have a sparse product.
-        """
-        n, D, stored = problem.rows or 0, float(problem.features), problem.stored_numbers
-        product = n * D**2 / 2 if stored == D else n * stored**2 * _SPARSE_PRODUCT
-        decompositions, factors = 0.0, 1.0
-        if problem.searches_alpha:
-            folds = {"kfold": FOLDS, "held-out": 1}.get(problem.alpha_method or "", 0)
-            if folds and D > DECOMPOSED_FEATURES:
-                factors += SEARCH_FACTORS * folds
-            else:
-                decompositions = folds or 1
-        solving = (_DECOMPOSITION * decompositions + factors / 6) * D**3
-        return product + solving + n * D * stored * problem.leverages
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        return (
+    def estimate(self, problem: Problem) -> Estimate | None:
+        settings, features = problem.settings, problem.features
+        folds = settings.count_folds(features)
+        passes = (
             *problem.first_passes,
-            _name_normal_equations(_with_left_out(problem)),
-            *["covariance of unlabeled rows"] * problem.unlabeled,
-            *["copies of rows", "leverages"] * problem.leverages,
+            f"normal equations{f' of {folds} folds' * (folds > 1)}",
+            *["covariance of unlabeled rows"] * settings.unlabeled,
+            *["copies of rows", "leverages"] * (settings.alpha_method == "loo"),
         )
+        memory = _solver_bytes(features, folds, settings.penalty)
+        return Estimate(memory, _normal_equations_work(problem), passes)
 
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
@@ -663,8 +587,7 @@ class NormalEquationsRoute(Route):
         rows are read again for leave-one-out.
         """
         _require_weights(model, model._statistics)
-        widths = model._map_widths
-        components = None
+        components, widths = None, settings.widths
         if settings.pca is not None:
             unlabeled = getattr(model, "_unlabeled", None)
             components = PrincipalComponents(settings.pca, widths, unlabeled)
@@ -677,43 +600,32 @@ class GramRoute(Route):
 
     name = "gram"
     method = "least squares from the Gram matrix of the rows"
-    memory_note = "{solver_bytes} of at most {limit}"
     alphas = ("auto", "gcv", "loo", "evidence")
     zero_alpha = True
     uncertainty = True
     handicap = _ADDITIVE
 
-    def applies(self, problem: Problem) -> bool:
-        return (
-            not problem.outputs
-            and problem.folds == 1
-            and problem.alpha_method in (None, "loo", "gcv", "evidence")
-            and problem.rows is not None
-            and problem.rows < problem.features
-            and problem.rows <= GRAM_ROWS
-        )
-
-    def memory(self, problem: Problem) -> int:
-        # dense features also about their mean
-        copies = 2 if problem.stored_numbers == problem.features else 1
-        return int(8 * _SOLVER_ARRAYS * (problem.rows or 0) ** 2 + copies * problem.kept_bytes)
-
-    def work(self, problem: Problem) -> float:
-        """Return n^2 D for Z Z' and 10 n^3 for its decomposition, n^3/6 where alpha is given.
+    def estimate(self, problem: Problem) -> Estimate | None:
+        """Estimate n^2 D for Z Z' and 10 n^3 for its decomposition, n^3/6 where alpha is given.
 
         Normal equations that take no time are preferred: partial_fit can add rows to them.
         """
+        settings = problem.settings
+        possible = settings.alpha_method in (None, "loo", "gcv", "evidence")
+        if not (possible and has_few_rows(problem.rows, problem.features)):
+            return None
         n = float(problem.rows or 0)
-        solving = _DECOMPOSITION if problem.searches_alpha else 1 / 6
-        return self.handicap + n**2 * problem.stored_numbers + solving * n**3
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        return (
+        stored = problem.features if problem.stored is None else problem.stored
+        solving = _DECOMPOSITION if settings.searches_alpha else 1 / 6
+        passes = (
             *problem.first_passes,
-            *["class labels"] * (problem.labels and not problem.class_weights),
+            *["class labels"] * (settings.labels and not problem.class_weights),
             "features of all rows",
-            *["copies of rows"] * problem.leverages,
+            *["copies of rows"] * (settings.alpha_method == "loo"),
         )
+        work = self.handicap + n**2 * stored + solving * n**3
+        memory = gram_bytes(problem.rows or 0, problem.features, stored, problem.row_bytes)
+        return Estimate(memory, work, passes)
 
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
@@ -741,7 +653,6 @@ class TwoStageRoute(Route):
 
     name = "two-stage"
     method = "principal components of each map, then least squares on them"
-    memory_note = "{solver_bytes} of at most {limit}"
     penalties = NormalEquationsRoute.penalties
     alphas = NormalEquationsRoute.alphas
     zero_alpha = True
@@ -749,41 +660,36 @@ class TwoStageRoute(Route):
     checkpoint = True
     cluster = True
 
-    def applies(self, problem: Problem) -> bool:
-        return not problem.outputs and problem.rank is not None and len(problem.widths) > 1
-
-    def memory(self, problem: Problem) -> int:
-        assert problem.rank is not None
-        widths = problem.widths
-        ranks = [min(problem.rank, width) for width in widths]
-        packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
-        vectors = sum(width * count for width, count in zip(widths, ranks, strict=True))
-        return max(
-            8 * (packed + 3 * largest + vectors),
-            8 * vectors + _solver_bytes(sum(ranks), problem),
-        )
-
-    def work(self, problem: Problem) -> float:
-        """Return the work of normal equations of all features, and that of computing them again.
+    def estimate(self, problem: Problem) -> Estimate | None:
+        """Estimate the work of normal equations of all features and of computing them again.
 
         One pass is preferred where it fits in memory.
         """
+        settings, widths = problem.settings, problem.settings.widths
+        if settings.pca is None or len(widths) < 2:
+            return None
+        folds = settings.count_folds(problem.features)
+        ranks = [min(settings.pca, width) for width in widths]
+        packed, largest = sum(width**2 for width in widths) // 2, max(widths) ** 2
+        vectors = sum(width * count for width, count in zip(widths, ranks, strict=True))
+        memory = max(
+            8 * (packed + 3 * largest + vectors),
+            8 * vectors + _solver_bytes(sum(ranks), folds, settings.penalty),
+        )
         again = (problem.rows or 0) * float(problem.columns) * problem.features
-        return ROUTES["moments"].work(problem) + again
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        return (
+        passes = (
             *problem.first_passes,
             "covariance of each map",
-            *["covariance of each map, unlabeled rows"] * problem.unlabeled,
-            f"{_name_normal_equations(problem)}, components",
-            *["copies of rows", "leverages"] * problem.leverages,
+            *["covariance of each map, unlabeled rows"] * settings.unlabeled,
+            f"normal equations{f' of {folds} folds' * (folds > 1)}, components",
+            *["copies of rows", "leverages"] * (settings.alpha_method == "loo"),
         )
+        return Estimate(memory, _normal_equations_work(problem) + again, passes)
 
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
     ) -> LinearPredictor:
-        widths, feature_map = model._map_widths, model.feature_map_
+        widths, feature_map = settings.widths, model.feature_map_
         moments = model._reduce(features(stream, feature_map), PerMapMoments.empty(widths))
         _require_weights(model, moments)
         if unlabeled is not None:
@@ -804,36 +710,26 @@ class ConjugateGradientsRoute(Route):
 
     name = "passes"
     method = "least squares by conjugate gradients over blocks"
-    memory_note = "arrays of {solver_bytes}"
-    refits = True
-    fallback = True
     iterative = True
     handicap = _ITERATIVE
 
-    def applies(self, problem: Problem) -> bool:
-        return not problem.outputs
-
-    def memory(self, problem: Problem) -> int:
-        return _PASS_BYTES
-
-    def work(self, problem: Problem) -> float:
-        """Return the products with t directions, for each step.
+    def estimate(self, problem: Problem) -> Estimate | None:
+        """Estimate the work as products with t directions, for each step.
 
         A closed form of a few seconds is preferred: it needs no tolerance.
         """
-        steps = _RIDGE_STEPS * (1 + problem.searches_alpha)
-        each = 2 * _THIN * problem.stored_numbers * problem.targets
-        features = problem.columns * problem.stored_numbers
-        return self.handicap + steps * (problem.rows or np.inf) * (each + features)
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        labels = problem.labels and not problem.class_weights
+        stored = problem.features if problem.stored is None else problem.stored
+        steps = _RIDGE_STEPS * (1 + problem.settings.searches_alpha)
+        each = 2 * _THIN * stored * problem.targets
+        work = self.handicap + steps * (problem.rows or np.inf) * (each + problem.columns * stored)
+        labels = problem.settings.labels and not problem.class_weights
         step = "one per conjugate gradient step"
-        return (*problem.first_passes, *["class labels"] * labels, step)
+        passes = (*problem.first_passes, *["class labels"] * labels, step)
+        return Estimate(_PASS_BYTES, work, passes)
 
-    def cache(self, problem: Problem) -> int:
-        used = self.memory(problem) + preconditioner_bytes(problem.features, problem.limit)
-        return max(0, problem.limit - used)
+    def cache(self, problem: Problem, memory: int) -> int:
+        spectrum = preconditioner_bytes(problem.features, problem.limit)
+        return super().cache(problem, memory + spectrum)
 
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
@@ -868,7 +764,7 @@ class ConjugateGradientsRoute(Route):
         )
 
     def fit_without(self, model: Any, stream: Stream, left_out: Array) -> tuple[Array, Array]:
-        blocks = _others(_cached_features(model, features(stream, model.feature_map_)), left_out)
+        blocks = _other_rows(model, stream, left_out)
         options: Any = {"fit_intercept": model.fit_intercept, "max_memory": model.plan_.limit}
         solution = solve_ridge(blocks, model.alpha_, tol=_CLASS_TOLERANCE, **options)
         return solution.coef, solution.intercept
@@ -879,35 +775,22 @@ class NewtonCGRoute(Route):
 
     name = "newton-cg"
     method = "Newton's method by conjugate gradients over blocks"
-    memory_note = "arrays of {solver_bytes}"
     losses = tuple(LOSSES)
     alphas = ("auto", "kfold")
-    refits = True
-    fallback = True
-    states_alpha = True
     iterative = True
+    states_alpha = True
 
-    def applies(self, problem: Problem) -> bool:
-        return problem.outputs > 0
-
-    def memory(self, problem: Problem) -> int:
-        kept = KEPT_ALPHAS * FOLDS if problem.alpha_method == "kfold" else 0
-        models = 8 * problem.features * problem.outputs * kept
-        spectrum = preconditioner_bytes(problem.features, problem.limit)
-        return _step_bytes(problem) + models + spectrum
-
-    def describe_alpha(self, method: str, rows: int | None) -> str:
-        if method != "held-out":
-            return super().describe_alpha(method, rows)
-        few = rows is not None and rows <= LOO_ROWS
-        return f"a {'third' if few else 'tenth'} of the rows, held out"
-
-    def passes(self, problem: Problem) -> tuple[str, ...]:
-        step = "one per Newton step and per conjugate gradient step"
-        return (*_newton_passes(problem), step)
-
-    def cache(self, problem: Problem) -> int:
-        return max(0, problem.limit - self.memory(problem))
+    def estimate(self, problem: Problem) -> Estimate | None:
+        kept = KEPT_ALPHAS * FOLDS if problem.settings.alpha_method == "kfold" else 0
+        models = 8 * problem.features * problem.outputs * (_STEP_ARRAYS + kept)
+        memory = models + preconditioner_bytes(problem.features, problem.limit)
+        passes = (
+            *problem.first_passes,
+            *["class labels"] * (not problem.class_weights),
+            "sums of squares",
+            "one per Newton step and per conjugate gradient step",
+        )
+        return Estimate(memory, 0.0, passes)
 
     def fit(
         self, model: Any, settings: Settings, stream: Stream, unlabeled: Stream | None
@@ -949,7 +832,7 @@ class NewtonCGRoute(Route):
         return LinearPredictor(coef, intercept, alpha, search, n_iter=minimum.steps)
 
     def fit_without(self, model: Any, stream: Stream, left_out: Array) -> tuple[Array, Array]:
-        blocks = _others(_cached_features(model, features(stream, model.feature_map_)), left_out)
+        blocks = _other_rows(model, stream, left_out)
         own = model._fitted_predictor()
         t = own.coef.shape[1]
         start = newton_cg.Minimum(
@@ -971,11 +854,10 @@ class NewtonCGRoute(Route):
     def _has_few_rows(self, model: Any) -> bool:
         """Return whether dense rows are so few that their Gram matrix is decomposed first."""
         plan = model.plan_
-        if plan.rows is None or not plan.rows < plan.features or plan.rows > GRAM_ROWS:
+        if not has_few_rows(plan.rows, plan.features):
             return False
-        problem = Problem(plan.rows, plan.columns, plan.features, plan.limit)
-        row = measure_row(model.feature_map_)
-        return row["stored"] == plan.features and ROUTES["gram"].memory(problem) <= plan.limit
+        dense = measure_row(model.feature_map_)["stored"] == plan.features
+        return dense and gram_bytes(plan.rows, plan.features) <= plan.limit
 
 
 ROUTES: dict[str, Route] = {
@@ -991,153 +873,112 @@ ROUTES: dict[str, Route] = {
 """Routes by the name in Plan.route, in order of preference."""
 
 
-def plan_fit(
-    rows: int | None,
-    columns: int,
-    features: int,
-    *,
-    limit: int,
-    **sizes: Any,
-) -> Plan:
+def plan_fit(problem: Problem) -> Plan:
     """Return the plan of the route with the least work of those that apply and fit into the limit.
 
-    A fallback is taken where no other does, or where it supports the settings and has less work.
-
-    Parameters
-    ----------
-    rows, columns, features, limit, **sizes
-        Fields of `Problem`.
-
-    Returns
-    -------
-    Plan
+    An iterative one is taken where no other does, or where it supports the settings and has less
+    work.
     """
-    problem = Problem(rows, columns, features, limit, **sizes)
-    applying = [route for route in ROUTES.values() if route.applies(problem)]
-    supported = [
-        route for route in applying if problem.routes is None or route.name in problem.routes
-    ]
-    fitting = [route for route in supported if route.memory(problem) <= problem.limit]
-    best = min(fitting, key=lambda route: route.work(problem), default=None)
-    chosen = best or next(route for route in applying if route.fallback)
-    larger = [
-        route
-        for route in supported
-        if route not in fitting and route.work(problem) < chosen.work(problem)
-    ]
-    if larger:
-        least = min(larger, key=lambda route: route.work(problem))
-        reason = f"{least.method} would hold {format_bytes(least.memory(problem))}"
+    squared = problem.outputs == 0
+    of_loss = [route for route in ROUTES.values() if ("squared" in route.losses) == squared]
+    estimates = {route: route.estimate(problem) for route in of_loss}
+    applying = {route: estimate for route, estimate in estimates.items() if estimate is not None}
+    work = {
+        route: estimate.work
+        for route, estimate in applying.items()
+        if route.supports(problem.settings)
+    }
+    supported = sorted(work, key=work.__getitem__)
+    fitting = [route for route in supported if applying[route].memory <= problem.limit]
+    chosen = fitting[0] if fitting else next(route for route in applying if route.iterative)
+    first = supported[0] if supported else chosen
+    if first not in fitting and applying[first].work < applying[chosen].work:
+        reason = f"{first.method} would hold {format_bytes(applying[first].memory)}"
     elif len(fitting) > 1:
         reason = f"the least work of {len(fitting)} routes"
     elif len(supported) > 1:
         reason = "the only route that fits in memory"
     else:
         reason = f"the only route for {'this loss' if len(applying) == 1 else 'these settings'}"
-    return replace(chosen.plan(problem), route_reason=reason)
+    return replace(chosen.plan(problem, applying[chosen]), route_reason=reason)
 
 
 def plan_model(model: Any, settings: Settings, stream: Stream, limit: int) -> Plan:
     """Return the plan of a model whose map is fitted, for the rows of a stream."""
-    widths = model._map_widths
-    row = measure_row(model.feature_map_) if sum(widths) > _QUICK_FEATURES else {}
+    features = sum(settings.widths)
+    row = measure_row(model.feature_map_) if features > _QUICK_FEATURES else {}
     if model._numeric_targets and not model._targets_2d:
         row["targets"] = 1
-    return plan_alpha(
+    balanced = getattr(model, "class_weight", None) == "balanced"
+    problem = Problem(
         settings,
         stream.rows,
         stream.width,
-        sum(widths),
-        limit=limit,
-        statistics=names_of_statistics(model.feature_map_),
-        labels=not model._numeric_targets,
-        class_weights=getattr(model, "class_weight", None) == "balanced",
-        widths=widths,
-        rank=settings.pca,
-        joint_folds=settings.penalty != "l2",
-        unlabeled=settings.unlabeled,
+        features,
+        limit,
+        first_passes=(*names_of_statistics(model.feature_map_), *["class weights"] * balanced),
+        class_weights=balanced,
         outputs=0 if settings.loss == "squared" else model._n_outputs,
-        loss=settings.loss,
         **row,
     )
+    return plan_alpha(problem)
 
 
 def measure_row(fitted: Any) -> dict[str, Any]:
     """Return the numbers and bytes of a row of features: codes where they are coded."""
-    from scipy.sparse import csr_array
-
     d, transform = fitted.n_features_in_, fitted.tile_transform_
     sparse = d > _DENSE_COLUMNS
     if transform.block_kind(sparse) is not Coded:
         D = transform.columns(d)
         return {"stored": D, "row_bytes": 8 * D}
-    row = csr_array(([0.5], [0], [0, 1]), shape=(1, d)) if sparse else np.full((1, d), 0.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # values outside the range of the fitted rows
-        block = next(iter(fitted.blocks(row)))
+    block = probe_block(fitted, 1 / d if sparse else None)
     one_hot = is_csr(gram_operand(block))
     columns = block.codes.shape[1] if one_hot else block.shape[1]  # others are added as dense rows
     return {"stored": columns, "row_bytes": block.nbytes}
 
 
-def plan_alpha(
-    settings: Settings, rows: int | None, columns: int, features: int, **more: Any
-) -> Plan:
-    """Return the plan of the first method to choose alpha whose route fits in memory.
+def probe_block(fitted: Any, density: float | None) -> Any:
+    """Return the features of one row of numbers 0.5: CSR of a density, dense where it is None."""
+    from scipy.sparse import csr_array
 
-    Parameters
-    ----------
-    settings : Settings
-    rows, columns, features, **more
-        Arguments of `plan_fit`, but for those that the method decides.
-    """
-    for method in settings.alpha_methods(rows, features):
-        plan = plan_fit(rows, columns, features, **_alpha_sizes(settings, method, features), **more)
+    d = fitted.n_features_in_
+    if density is None:
+        row: Any = np.full((1, d), 0.5)
+    else:
+        entries = max(1, round(d * density))
+        columns = np.linspace(0, d - 1, entries).astype(np.int32)
+        row = csr_array((np.full(entries, 0.5), columns, [0, entries]), shape=(1, d))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # values outside the range of the fitted rows
+        return next(iter(fitted.blocks(row)))
+
+
+def plan_alpha(problem: Problem) -> Plan:
+    """Return the plan of the first method to choose alpha whose route fits in memory."""
+    for method in problem.settings.alpha_methods(problem.rows, problem.features):
+        by_method = replace(problem, settings=replace(problem.settings, alpha_method=method))
+        plan = plan_fit(by_method)
         route = ROUTES[plan.route]
-        if not route.fallback or (route.states_alpha and plan.solver_bytes <= plan.limit):
+        if not route.iterative or (route.states_alpha and plan.solver_bytes <= plan.limit):
             return replace(plan, alpha_method=method)
     # a method that was asked for is refused by the route
     return replace(plan, alpha_method=method if route.states_alpha else None)
 
 
-def plan_others(
-    chosen: Plan, settings: Settings, rows: int | None, columns: int, features: int, **more: Any
-) -> list[Plan]:
+def plan_others(chosen: Plan, problem: Problem) -> list[Plan]:
     """Return the plans of the routes that were not chosen, whatever memory they take.
 
-    Each has the first method to choose alpha that it supports. Arguments are those of `plan_alpha`.
+    Each has the first method to choose alpha that it supports.
     """
     others: dict[str, Plan] = {}
-    for method in settings.alpha_methods(rows, features):
-        known = _alpha_sizes(settings, method, features)
-        problem = Problem(rows, columns, features, **known, **more)
+    for method in problem.settings.alpha_methods(problem.rows, problem.features):
+        by_method = replace(problem, settings=replace(problem.settings, alpha_method=method))
         for name, route in ROUTES.items():
-            possible = name in known["routes"] and route.applies(problem)
-            if possible and name != chosen.route and name not in others:
-                alpha_method = None if route.fallback else method
-                others[name] = replace(route.plan(problem), alpha_method=alpha_method)
+            estimate = route.estimate(by_method) if route.supports(problem.settings) else None
+            if estimate is not None and name != chosen.route and name not in others:
+                alpha_method = None if route.iterative else method
+                others[name] = replace(route.plan(by_method, estimate), alpha_method=alpha_method)
     return list(others.values())
-
-
-def _alpha_sizes(settings: Settings, method: str | None, features: int) -> dict[str, Any]:
-    """Return the fields of `Problem` that the settings and a method to choose alpha decide."""
-    known = replace(settings, alpha_method=method)
-    return {
-        "folds": replace(known, uncertainty=False).count_folds(features),
-        "left_out": known.count_folds(features),
-        "leverages": method == "loo",
-        "alpha_method": method,
-        "searches_alpha": settings.searches_alpha,
-        "routes": tuple(name for name, route in ROUTES.items() if route.supports(settings)),
-    }
-
-
-def _seconds(multiply_adds: float) -> float:
-    """Return the seconds of so many multiply-adds where they are above 10, otherwise 0."""
-    if not _LONG_WORK < multiply_adds < np.inf:
-        return 0.0
-    seconds = multiply_adds / _multiply_adds_per_second()
-    return seconds if seconds > _LONG_SECONDS else 0.0
 
 
 @cache
@@ -1207,7 +1048,8 @@ def _solve_normal_equations(
         blocks = None if rows is None else model._read_blocks(rows)
         search = _search_alpha(model, settings, decomposition, stream, blocks)
     alpha = float(settings.alpha) if search is None else search.alpha
-    return LinearPredictor(decomposition.coef(alpha), decomposition.intercept(alpha), alpha, search)
+    coef = decomposition.coef(alpha)
+    return LinearPredictor(coef, decomposition.normal.intercept(coef), alpha, search)
 
 
 def _search_alpha(
@@ -1251,23 +1093,59 @@ def _solve_sparse(
 
 def _require_weights(model: Any, statistics: Any) -> None:
     """Raise where no row has a weight above 0."""
+    left = [statistics]
+    while left:
+        part = left.pop()
+        if getattr(part, "rows", 0) > 0:
+            return
+        left += getattr(part, "parts", ())
+    raise ValueError(f"{type(model).__name__} needs rows with a weight above 0, got none.")
 
-    def has_rows(part: Any) -> bool:
-        parts = getattr(part, "parts", None)
-        return any(map(has_rows, parts)) if parts is not None else getattr(part, "rows", 0) > 0
 
-    if not has_rows(statistics):
-        raise ValueError(f"{type(model).__name__} needs rows with a weight above 0, got none.")
+def _normal_equations_work(problem: Problem) -> float:
+    """Return n D^2/2 for Z'Z, D^3/6 for a Cholesky factor, 10 D^3 for a decomposition.
+
+    Leave-one-out multiplies rows by all eigenvectors, n D^2. Codes have a sparse product.
+    """
+    n, D = problem.rows or 0, float(problem.features)
+    stored = D if problem.stored is None else problem.stored
+    product = n * D**2 / 2 if stored == D else n * stored**2 * _SPARSE_PRODUCT
+    decompositions, factors = 0.0, 1.0
+    method = problem.settings.alpha_method
+    if problem.settings.searches_alpha:
+        folds = {"kfold": FOLDS, "held-out": 1}.get(method or "", 0)
+        if folds and D > DECOMPOSED_FEATURES:
+            factors += SEARCH_FACTORS * folds
+        else:
+            decompositions = folds or 1
+    solving = (_DECOMPOSITION * decompositions + factors / 6) * D**3
+    return product + solving + n * D * stored * (method == "loo")
 
 
-def _solver_bytes(features: int, problem: Problem) -> int:
+def _solver_bytes(features: int, folds: int, penalty: str) -> int:
     """Return the bytes of moments and of what is solved from them.
 
     A fold has moments and a scatter, and a second one where all folds are solved at once.
     """
-    folds = problem.folds
-    more = (1.5 + problem.joint_folds) * folds + 1 if folds > 1 else 0
+    more = (1.5 + (penalty != "l2")) * folds + 1 if folds > 1 else 0
     return int(8 * features**2 * (_SOLVER_ARRAYS + more))
+
+
+def has_few_rows(rows: int | None, features: int) -> bool:
+    """Return whether rows are fewer than features, and their Gram matrix is decomposed in time."""
+    return rows is not None and rows < features and rows <= GRAM_ROWS
+
+
+def gram_bytes(
+    rows: int, features: int, stored: float | None = None, row_bytes: float | None = None
+) -> int:
+    """Return the bytes of a Gram matrix, its decomposition and the features of all rows.
+
+    stored and row_bytes are those of `Problem`.
+    """
+    copies = 2 if stored in (None, features) else 1  # dense features also about their mean
+    kept = rows * (8.0 * features if row_bytes is None else row_bytes)
+    return int(8 * _SOLVER_ARRAYS * rows**2 + copies * kept)
 
 
 def _cached_features(model: Any, rows: Features) -> CachedBlocks:
@@ -1277,30 +1155,13 @@ def _cached_features(model: Any, rows: Features) -> CachedBlocks:
     return CachedBlocks(lambda: model._read_blocks(rows, on_device=True), memory)
 
 
-def _others(blocks: CachedBlocks, left_out: Array) -> CachedBlocks:
-    """Return the blocks with weight 0 for rows that are left out, read once."""
+def _other_rows(model: Any, stream: Stream, left_out: Array) -> CachedBlocks:
+    """Return the features of a stream, with weight 0 for rows that are left out, read once."""
+    blocks = _cached_features(model, features(stream, model.feature_map_))
     others = CachedBlocks(SplitBlocks(blocks, ~left_out), blocks.memory)
     for _ in others():
         pass
     return others
-
-
-def _with_left_out(problem: Problem) -> Problem:
-    """Return the problem with as many folds as statistics are kept of."""
-    return replace(problem, folds=max(problem.folds, problem.left_out))
-
-
-def _name_normal_equations(problem: Problem) -> str:
-    return f"normal equations{f' of {problem.folds} folds' * (problem.folds > 1)}"
-
-
-def _step_bytes(problem: Problem) -> int:
-    return 8 * problem.features * problem.outputs * _STEP_ARRAYS
-
-
-def _newton_passes(problem: Problem) -> tuple[str, ...]:
-    labels = ["class labels"] * (not problem.class_weights)
-    return (*problem.first_passes, *labels, "sums of squares")
 
 
 def _warn_unconverged(model: Any, minimum: newton_cg.Solution) -> None:

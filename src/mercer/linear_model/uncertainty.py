@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from mercer.linear_model.left_out import (
 )
 from mercer.linear_model.normal_equations import NormalEquations
 from mercer.linear_model.posterior import Posterior
-from mercer.linear_model.routes import Problem, Route
+from mercer.linear_model.routes import ROUTES, gram_bytes, has_few_rows
 from mercer.linear_model.solvers.ridge_gram import GramDecomposition
 from mercer.maps.compose import Stacked
 from mercer.parallel.threads import row_slices
@@ -43,22 +43,7 @@ _SCORES = 4_000_000  # of left-out rows of a classifier, all classes together
 _LEAST_ROWS = 10_000  # whatever the number of classes
 
 
-class Uncertainty(NamedTuple):
-    """Posterior of the coefficients, models without each fold, and the scores of left-out rows."""
-
-    posterior: Posterior
-    models: FoldModels
-    sample: LeftOutSample
-
-
-class LeftOut(NamedTuple):
-    """Models without each fold, and the scores of left-out rows."""
-
-    models: FoldModels
-    sample: LeftOutSample
-
-
-def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncertainty:
+def measure_uncertainty(model: Any, stream: Stream) -> tuple[Posterior, FoldModels, LeftOutSample]:
     """Compute the posterior of a fitted ridge model, and scores of rows by models without them.
 
     Passes over the rows: the normal equations of folds, unless the fit has them; a sample of rows
@@ -70,8 +55,14 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
         Fitted with squared loss, penalty "l2" and no principal components.
     stream : Stream
         The training rows.
-    gram_route : Route
-        Route by which few rows and many features are solved.
+
+    Returns
+    -------
+    posterior : Posterior
+    models : FoldModels
+        Without each fold.
+    sample : LeftOutSample
+        Scores of rows that were left out.
     """
     fitted, alpha = model.feature_map_, model.alpha_
     if not alpha > 0:
@@ -81,9 +72,8 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
         )
     rows = features(stream, fitted)
     centered = _has_exact_features(fitted)  # which have no variance beyond their own
-    if _has_few_rows(model, gram_route):
-        decomposition = _decompose_rows(model, stream, rows)
-        models = _models_of_rows(model, decomposition, stream, alpha, FEW_ROWS_FOLDS)
+    if _has_few_rows(model):
+        decomposition, models = _models_of_rows(model, stream, rows, alpha, FEW_ROWS_FOLDS)
         posterior = Posterior.of_rows(decomposition, alpha, centered=centered)
     else:
         folds, models = _models_of_folds(model, rows, alpha, LEFT_OUT_FOLDS)
@@ -93,10 +83,10 @@ def measure_uncertainty(model: Any, stream: Stream, gram_route: Route) -> Uncert
         posterior = Posterior.of(total, alpha, coef, centered=centered)
     if not centered:
         posterior = _with_exact_variance(posterior, model, stream)
-    return Uncertainty(posterior, models, _sample_scores(model, rows, models, posterior))
+    return posterior, models, _sample_scores(model, rows, models, posterior)
 
 
-def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOut:
+def leave_out(model: Any, stream: Stream) -> tuple[FoldModels, LeftOutSample]:
     """Score rows by models of a classifier that were fitted without them.
 
     Squared loss has the models of folds by subtraction from normal equations; where there are none,
@@ -108,11 +98,15 @@ def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOu
         Fitted with penalty "l2" and no principal components.
     stream : Stream
         The training rows.
-    routes : mapping of str to Route
+
+    Returns
+    -------
+    models : FoldModels
+    sample : LeftOutSample
     """
     rows = features(stream, model.feature_map_)
-    route, alpha = routes[model.plan_.route], model.alpha_
-    if route.refits:
+    route, alpha = ROUTES[model.plan_.route], model.alpha_
+    if route.iterative:
         count = HeldOutFold.count
         fold = fold_numbers(concatenate_keys(stream), count)
         _require_other_rows(model, np.bincount(fold))
@@ -120,12 +114,11 @@ def leave_out(model: Any, stream: Stream, routes: Mapping[str, Route]) -> LeftOu
         fits = [route.fit_without(model, stream, fold == k) for k in range(used)]
         coef, intercept = zip(*fits, strict=True)
         models = FoldModels(np.stack(coef), np.stack(intercept), count)
-    elif _has_few_rows(model, routes["gram"]):
-        decomposition = _decompose_rows(model, stream, rows)
-        models = _models_of_rows(model, decomposition, stream, alpha, FOLDS)
+    elif _has_few_rows(model):
+        _, models = _models_of_rows(model, stream, rows, alpha, FOLDS)
     else:
         _, models = _models_of_folds(model, rows, alpha, FOLDS)
-    return LeftOut(models, _sample_scores(model, rows, models))
+    return models, _sample_scores(model, rows, models)
 
 
 def _has_exact_features(fitted: Any) -> bool:
@@ -143,33 +136,36 @@ def _sample_scores(
         classes = model.classes_
         size = min(size, max(_LEAST_ROWS, _SCORES // len(classes)))
     scores = LeftOutScores(models, posterior, classes, size, model.seed_)
-    return accumulate(rows, scores, n_jobs=model.n_jobs, progress=model._progress()).result()
+    return accumulate(
+        rows,
+        scores,
+        n_jobs=model.n_jobs,
+        progress=model._print_progress if model.verbose > 1 else None,
+    ).result()
 
 
-def _has_few_rows(model: Any, gram_route: Route) -> bool:
+def _has_few_rows(model: Any) -> bool:
     """Return whether rows are few, or fewer than features, and their Gram matrix fits in memory."""
-    plan = model.plan_
-    few = Problem(plan.rows, plan.columns, plan.features, plan.limit)
-    is_few = plan.rows is not None and plan.rows <= FEW_ROWS
-    return (is_few or gram_route.applies(few)) and gram_route.memory(few) <= plan.limit
+    rows, features = model.plan_.rows, model.plan_.features
+    if rows is None or not (rows <= FEW_ROWS or has_few_rows(rows, features)):
+        return False
+    return gram_bytes(rows, features) <= model.plan_.limit
 
 
-def _decompose_rows(model: Any, stream: Stream, rows: Features) -> GramDecomposition:
-    return GramDecomposition.of_rows(
+def _models_of_rows(
+    model: Any, stream: Stream, rows: Features, alpha: float, count: int
+) -> tuple[GramDecomposition, FoldModels]:
+    """Return the decomposition of the Gram matrix of the rows, and the models without each fold."""
+    decomposition = GramDecomposition.of_rows(
         model._read_blocks(rows),
         fit_intercept=model.fit_intercept,
         observations=model._count_rows(stream),
     )
-
-
-def _models_of_rows(
-    model: Any, decomposition: GramDecomposition, stream: Stream, alpha: float, count: int
-) -> FoldModels:
     count = min(count, max(2, len(decomposition.weights)))
     fold = fold_numbers(concatenate_keys(stream), count)
     _require_other_rows(model, np.bincount(fold, decomposition.weights))
     coef, intercept = decomposition.left_out(alpha, fold, count)
-    return FoldModels(coef, intercept, count)
+    return decomposition, FoldModels(coef, intercept, count)
 
 
 def _models_of_folds(
@@ -179,10 +175,16 @@ def _models_of_folds(
     statistics: Any = getattr(model, "_statistics", None)
     D = rows.width
     if not isinstance(statistics, Folds):
-        _require_memory(model, D, count)
-        parts: Any = [model._target_statistics() for _ in range(count)]
-        empty = Folds(*parts) if D <= LOO_FEATURES else HeldOutFold(*parts[:2])
-        statistics = model._reduce(rows, empty, "uncertainty")
+        kind, kept = (Folds, count) if D <= LOO_FEATURES else (HeldOutFold, 2)
+        needed, limit = int(8 * D**2 * (4 + 1.5 * kept)), model.plan_.limit
+        if needed > limit:
+            raise ValueError(
+                f"{type(model).__name__}: the uncertainty of {D:,} features needs normal "
+                f"equations, {format_bytes(needed)} of at most {format_bytes(limit)}. Raise "
+                "max_memory, take fewer features, or leave uncertainty out."
+            )
+        parts: Any = [model._target_statistics() for _ in range(kept)]
+        statistics = model._reduce(rows, kind(*parts), "uncertainty")
     folds = [
         None if fold is None else fold.to_host() for fold in model._normal_equations(statistics)
     ]
@@ -200,24 +202,14 @@ def _require_other_rows(model: Any, weights: Array) -> None:
         )
 
 
-def _require_memory(model: Any, D: int, count: int) -> None:
-    """Raise where the normal equations of the folds do not fit in memory."""
-    parts = count if D <= LOO_FEATURES else 2
-    needed, limit = int(8 * D**2 * (4 + 1.5 * parts)), model.plan_.limit
-    if needed > limit:
-        raise ValueError(
-            f"{type(model).__name__}: the uncertainty of {D:,} features needs normal equations, "
-            f"{format_bytes(needed)} of at most {format_bytes(limit)}. Raise max_memory, take "
-            "fewer features, or leave uncertainty out."
-        )
-
-
 def _with_exact_variance(posterior: Posterior, model: Any, stream: Stream) -> Posterior:
     fitted = model.feature_map_
     sample = accumulate(
         Rows(stream, fitted), Reservoir(SAMPLE_ROWS, model.seed_), n_jobs=model.n_jobs
     )
-    rows, frequencies = _merge_equal_rows(sample.rows, sample.frequencies)
+    # different rows, in the order of their keys, with the sums of their weights
+    _, first, group = np.unique(row_keys(sample.rows), return_index=True, return_inverse=True)
+    rows, frequencies = sample.rows[first], np.bincount(group, sample.frequencies)
     own = posterior.intercept_leverage
     leverages = np.concatenate(
         [
@@ -235,10 +227,4 @@ def _with_exact_variance(posterior: Posterior, model: Any, stream: Stream) -> Po
         implied=posterior.prior,
         leverages=leverages,
     )
-    return posterior.with_exact(exact)
-
-
-def _merge_equal_rows(rows: Any, frequencies: Array) -> tuple[Any, Array]:
-    """Return different rows, in the order of their keys, with the sums of their weights."""
-    _, first, group = np.unique(row_keys(rows), return_index=True, return_inverse=True)
-    return rows[first], np.bincount(group, frequencies)
+    return replace(posterior, exact=exact)

@@ -360,7 +360,8 @@ def _variants(
             if name in LINEAR or not fits or (prefix.unlike_only and not unlike):
                 continue
             if before in registry():
-                yield from _bandwidths(family, base, grid, X, refused, before, prefix)
+                first, whole = registry()[before](), f"{before} >> {family}"
+                yield from _bandwidths(whole, base, grid, X, refused, first, prefix)
 
 
 def _bandwidths(
@@ -369,18 +370,16 @@ def _bandwidths(
     grid: BandwidthGrid,
     X: Any,
     refused: dict[str, str],
-    before: str = "",
-    prefix: Prefix | None = None,
+    first: Map | None = None,
+    prefix: Prefix = Prefix(),
 ) -> Iterator[MapCandidate]:
-    """Yield a map with each of its bandwidths, behind a prefix where one is given."""
-    first: Map | None = registry()[before]() if prefix is not None else None
+    """Yield a map with each of its bandwidths, behind the map of a prefix where one is given."""
     rows = X
-    if prefix is not None and first is not None:
-        family = f"{before} >> {family}"
+    if first is not None:
         probed = Scaled() if prefix.supervised else first
         rows = clone(probed.before(base)).fit_transform(X)
     maps = {family: base}
-    if grid.parameter and not (prefix is not None and prefix.supervised):  # which chooses its own
+    if grid.parameter and not prefix.supervised:  # which chooses its own
         try:
             fitted = base.with_size(_PROBE_SIZE).fit(rows)
         except ValueError as error:
@@ -397,7 +396,7 @@ def _bandwidths(
             for value in values
         }
     for label, feature_map in maps.items():
-        if prefix is None or first is None:
+        if first is None:
             yield from _probe(label, family, feature_map, X, refused)
         elif prefix.supervised:
             for candidate in _probe(label, family, feature_map, rows, refused):

@@ -7,7 +7,6 @@ features gain about half as much again.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ _ALPHAS = np.logspace(-6, 2, 9)  # in units of the mean eigenvalue
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True)
+@dataclass
 class HalfSize:
     """Leave-one-out scores with all features and with half of them, on the same rows.
 
@@ -43,6 +42,13 @@ class HalfSize:
     score, half_score : float
     deviation : float
         Standard error of the difference of the scores.
+    gain : float
+        Score of all features less that of half of them.
+    more_help : bool
+        Whether the second half of the features has raised the score beyond chance.
+    fewer_suffice : bool
+        Whether half of the features score as well; of a sample nothing is concluded: the fewer
+        rows, the fewer features suffice.
     """
 
     measure: str
@@ -55,24 +61,11 @@ class HalfSize:
     half_score: float
     deviation: float
 
-    @property
-    def gain(self) -> float:
-        """Score of all features less that of half of them."""
-        return self.score - self.half_score
-
-    @property
-    def more_help(self) -> bool:
-        """Whether the second half of the features has raised the score beyond chance."""
-        return self.gain > 2 * max(self.deviation, _RELEVANT)
-
-    @property
-    def fewer_suffice(self) -> bool:
-        """Whether half of the features score as well; of a sample nothing is concluded.
-
-        The fewer rows, the fewer features suffice.
-        """
+    def __post_init__(self) -> None:
+        self.gain = self.score - self.half_score
+        self.more_help = self.gain > 2 * max(self.deviation, _RELEVANT)
         chance = max(self.deviation, _NEGLIGIBLE)
-        return not self.sampled and self.gain <= min(chance, _RELEVANT)
+        self.fewer_suffice = not self.sampled and self.gain <= min(chance, _RELEVANT)
 
     def __str__(self) -> str:
         digits = ".1%" if self.measure == "accuracy" else ".3f"
@@ -117,19 +110,11 @@ def score_half(model: Any, stream: Any, seed: int) -> HalfSize | None:
         return None
     if stream.group is not None or stream.time is not None:  # rows are not left out one by one
         return None
-    sample = None
-    with suppress(ValueError):  # rows or targets that cannot be compared
-        numeric = model._numeric_targets
-        sample = draw(
-            stream,
-            None,
-            numeric=numeric,
-            limit=_SAMPLE_BYTES,
-            seed=seed,
-            most_rows=_ROWS,
-            encode=False,
-        )
-    if sample is None:
+    numeric = model._numeric_targets
+    given = {"numeric": numeric, "limit": _SAMPLE_BYTES, "seed": seed, "most_rows": _ROWS}
+    try:
+        sample = draw(stream, None, **given, encode=False)
+    except ValueError:  # rows or targets that cannot be compared
         return None
     Z = block_to_host(fitted._transform_block(sample.X)).toarray().astype(np.float64)
     different = list({row.tobytes(): i for i, row in enumerate(Z)}.values())
@@ -137,16 +122,16 @@ def score_half(model: Any, stream: Any, seed: int) -> HalfSize | None:
     Y = np.asarray(model._encode_targets(y), dtype=np.float64).reshape(len(y), -1)
     with one_blas_thread():
         whole, half = (_leave_one_out(part, Y) for part in (Z, Z[:, : D // 2]))
-    if sample.numeric:
+    if numeric:
         variance = float(np.mean((Y - Y.mean(axis=0)) ** 2))
         right, half_right = (1 - (part - Y)[:, 0] ** 2 / variance for part in (whole, half))
     else:
         right, half_right = ((model._decode_scores(part) == y) * 1.0 for part in (whole, half))
     return HalfSize(
-        measure="R^2" if sample.numeric else "accuracy",
+        measure="R^2" if numeric else "accuracy",
         rows=len(y),
         total=sample.total,
-        sampled=sample.rows < sample.total,
+        sampled=len(sample.y) < sample.total,
         features=D,
         half=D // 2,
         score=float(right.mean()),

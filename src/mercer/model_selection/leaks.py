@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -65,7 +64,14 @@ def find_leaks(stream: Stream, *, numeric: bool) -> list[Leak]:
     """
     if stream.sparse or stream.width > _COLUMNS:
         return []
-    X, y, places = _read(stream)
+    starts = [0]
+    if stream.seeks and stream.rows is not None and stream.rows > _ROWS:
+        starts = np.linspace(0, stream.rows - _ROWS // _RUNS, _RUNS).astype(int).tolist()
+    each = _ROWS // len(starts)
+    blocks = [next(stream.blocks(each, start, start + each)) for start in starts]
+    X = np.concatenate([block.X for block in blocks])
+    y = np.concatenate([np.asarray(block.y) for block in blocks])
+    places = np.concatenate([block.start + np.arange(len(block)) for block in blocks])
     if len(y) < _FEWEST_ROWS or y.ndim > 1:
         return []
     names = stream.columns or tuple(map(str, range(X.shape[1])))
@@ -84,18 +90,6 @@ def find_leaks(stream: Stream, *, numeric: bool) -> list[Leak]:
         if score >= (_R2 if numeric else _ACCURACY) and baseline <= _MAJORITY:
             leaks.append(Leak(name, score, baseline))
     return leaks
-
-
-def _read(stream: Stream) -> tuple[Any, Array, Array]:
-    """Return rows, targets and their places."""
-    starts = [0]
-    if stream.seeks and stream.rows is not None and stream.rows > _ROWS:
-        starts = np.linspace(0, stream.rows - _ROWS // _RUNS, _RUNS).astype(int).tolist()
-    each = _ROWS // len(starts)
-    blocks = [next(stream.blocks(each, start, start + each)) for start in starts]
-    X = np.concatenate([block.X for block in blocks])
-    y = np.concatenate([np.asarray(block.y) for block in blocks])
-    return X, y, np.concatenate([block.start + np.arange(len(block)) for block in blocks])
 
 
 def counts_rows(values: Array, places: Array) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from mercer.linear_model.base import fit_encoder
 from mercer.maps.block import Dense, matrix
 from mercer.maps.tabular import Tabular
 from mercer.model_selection.leaks import counts_rows
-from mercer.model_selection.schedule import Budget, least_limit, sample_rows
+from mercer.model_selection.schedule import Budget
 from mercer.rng import Rng
 from mercer.stats.basic import Reservoir
 from mercer.validation.rows import require_finite, validate_rows, value_range
@@ -121,12 +122,15 @@ def draw(
         Whether the columns of a table with missing cells or columns that are no numbers are
         encoded; otherwise the rows are a matrix by the schema of the stream.
     """
-    stream = _open(X, y)
+    stream = open_stream(X) if y is None else _open(X, y)
     if stream.target is None:
         raise ParameterError(
             "", "select needs targets: give y, or open the rows with ", TARGET, "."
         )
-    stream, total = read_retyped(stream, _count_rows)
+    if stream.rows is None:
+        stream, total = read_retyped(stream, _count_rows)
+    else:
+        total = stream.rows
     if total < LEAST_ROWS:
         raise ValueError(
             "select scores models on rows that they were not trained on, and needs at least "
@@ -188,17 +192,14 @@ def _fit_encoder(rows: Array, stream: Stream, places: Array) -> Tabular | None:
 
 
 def _open(X: Any, y: Any) -> Stream:
-    if isinstance(X, str | os.PathLike | Stream) or y is None:
-        stream = open_stream(X)
-        return stream if y is None else stream.with_targets(y, None)
+    if isinstance(X, str | os.PathLike | Stream):
+        return open_stream(X).with_targets(y, None)
     if not hasattr(X, "tocsr") and not hasattr(X, "columns"):
         X = validate_rows("select", X)
     return open_stream(X).with_targets(getattr(y, "to_numpy", lambda: y)(), None)
 
 
 def _count_rows(stream: Stream) -> int:
-    if stream.rows is not None:
-        return stream.rows
     return sum(len(chunk) for chunk in stream.chunks())
 
 
@@ -207,8 +208,8 @@ def _read(
 ) -> tuple[Any, Array, Array | None, Array | None, Array]:
     """Return X, y, weights, keys of groups or times, and places of a sample, in their order."""
     # the density of sparse rows is not known before they are read
-    width = stream.width * (0.1 if stream.sparse else 1.0)
-    fitting = sample_rows(8.0 * width, limit, most_rows)
+    row_bytes = max(1.0, 8.0 * stream.width * (0.1 if stream.sparse else 1.0))
+    fitting = min(most_rows, int(limit / 4 / row_bytes))
     if fitting < LEAST_ROWS:
         raise ParameterError(
             "select",
@@ -216,7 +217,7 @@ def _read(
             f" is {limit:,} bytes, a quarter of which holds {fitting} "
             f"{'row' if fitting == 1 else 'rows'} of "
             f"{stream.width:,} columns, and at least {LEAST_ROWS} are needed: give "
-            f"{least_limit(8.0 * width, LEAST_ROWS):,} bytes or more.",
+            f"{ceil(4 * LEAST_ROWS * row_bytes):,} bytes or more.",
         )
     drawn = Reservoir(fitting, seed)
     drawn.add(Dense(np.arange(total, dtype=np.float64)[:, None]))

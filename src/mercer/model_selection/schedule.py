@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 from mercer.linear_model.memory import LEAST_LIMIT
 
@@ -79,16 +78,6 @@ class Schedule:
     def scored(self) -> int:
         """Rows that score rounds."""
         return self.held_out if self.round_folds == 1 else self.rows + self.held_out
-
-
-def sample_rows(row_bytes: float, limit: int, most: int = Budget.rows) -> int:
-    """Return the number of rows to draw: at most `most`, in a quarter of the limit."""
-    return min(most, int(limit / 4 / max(row_bytes, 1.0)))
-
-
-def least_limit(row_bytes: float, rows: int) -> int:
-    """Return the limit at which so many rows are drawn."""
-    return ceil(4 * rows * max(row_bytes, 1.0))
 
 
 def make_schedule(rows: int, candidates: int, limit: int) -> Schedule:

@@ -81,6 +81,8 @@ class Scoring:
         self, y: Array, predictions: Array, classes: Array, weights: Array | None
     ) -> Array:
         """Return the numbers of all rows; `classes` are sorted labels."""
+        if self.numeric:
+            y, predictions = (np.asarray(values, dtype=np.float64) for values in (y, predictions))
         if self.response != "predict":
             y = np.searchsorted(classes, y.astype(str) if y.dtype == object else y)
         return self.score_rows(y, predictions, weights)
@@ -162,21 +164,18 @@ def _log_probability(y: Array, probabilities: Array, weights: Array | None) -> A
 
 
 def _r2(y: Array, predicted: Array, weights: Array | None) -> Array:
-    y, predicted = (np.asarray(values, dtype=np.float64) for values in (y, predicted))
     mean = np.average(y, weights=weights)
     variance = float(np.average((y - mean) ** 2, weights=weights)) or 1.0
     return _linearize(1 - (y - predicted) ** 2 / variance, weights)
 
 
 def _negative_rmse(y: Array, predicted: Array, weights: Array | None) -> Array:
-    y, predicted = (np.asarray(values, dtype=np.float64) for values in (y, predicted))
     squares = _linearize((y - predicted) ** 2, weights)
     root = float(np.sqrt(squares.mean()))
     return -root - (squares - root**2) / (2 * root) if root > 0 else np.zeros(len(y))
 
 
 def _negative_mae(y: Array, predicted: Array, weights: Array | None) -> Array:
-    y, predicted = (np.asarray(values, dtype=np.float64) for values in (y, predicted))
     return _linearize(-np.abs(y - predicted), weights)
 
 

@@ -78,7 +78,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             f"save needs a fitted map, composition or estimator of mercer, got a {owner}. Save the "
             "steps of a scikit-learn pipeline one by one; subclasses of maps cannot be saved."
         )
-    check_is_fitted(model)
+    if not hasattr(model, "n_features_in_"):
+        check_is_fitted(model)
     if path.is_dir():
         raise ValueError(f"{path} is a folder.")
     if not path.parent.is_dir():
