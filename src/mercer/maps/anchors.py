@@ -323,9 +323,6 @@ class Lookup(CodedTransform):
         csr = sparse and not self.dense(True) and len(self.stage.tables) == 1
         return Sparse if csr else Coded
 
-    def columns(self, d: int) -> int:
-        return self.stage.columns(d)
-
     def arrays(self) -> dict[str, Array]:
         return self.stage.arrays()
 

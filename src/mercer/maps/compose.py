@@ -476,9 +476,6 @@ class CompositionTransform(TileTransform):
             G = part.vjp(rows, G)
         return G
 
-    def columns(self, d: int) -> int:
-        return self._widths(d)[-1]
-
     def dense(self, sparse: bool) -> bool:
         for part in self.parts:
             sparse = not part.dense(sparse)
@@ -502,15 +499,11 @@ class CompositionTransform(TileTransform):
         return CompositionTransform(parts, self.checks)
 
     def cost(self, d: int) -> Cost:
-        widths = self._widths(d)[:-1]
-        costs = (part.cost(width) for part, width in zip(self.parts, widths, strict=True))
-        return sum(costs, Cost(0, 0))
-
-    def _widths(self, d: int) -> list[int]:
-        widths = [d]
+        flops, used = 0.0, 0.0
         for part in self.parts:
-            widths.append(part.columns(widths[-1]))
-        return widths
+            cost = part.cost(d)
+            flops, used, d = flops + cost.flops, used + cost.bytes, cost.columns
+        return Cost(flops, used, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -537,9 +530,6 @@ class StackedTransform(TileTransform):
         ends = np.cumsum([part.columns(tile.shape[1]) for part in self.parts])
         parts = zip(self.parts, np.split(G, ends[:-1], axis=-1), strict=True)
         return np.sum([part.vjp(tile, own) for part, own in parts], axis=0)
-
-    def columns(self, d: int) -> int:
-        return sum(part.columns(d) for part in self.parts)
 
     def dense(self, sparse: bool) -> bool:
         return all(part.dense(sparse) for part in self.parts)

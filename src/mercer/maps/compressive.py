@@ -150,7 +150,7 @@ class CompressiveFourier(Map):
         """The number of columns of P x."""
         check_is_fitted(self)
         chain: Any = self.tile_transform_
-        return int(chain.stages[0].columns(self.n_features_in_))
+        return int(chain.stages[0].cost(self.n_features_in_).columns)
 
     @property
     def rate(self) -> Rate:

@@ -394,7 +394,7 @@ class Landmarks(TileTransform):
         self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        shape = (tile.shape[0], self.columns(tile.shape[1]))
+        shape = (tile.shape[0], self.projection.shape[1])
         Z = ops.empty(shape, tile.dtype, tile) if out is None else out
         rows = tile.astype(self.projection.dtype, copy=False)
         K = None if self._expansion is None else self._expansion(rows)
@@ -432,9 +432,6 @@ class Landmarks(TileTransform):
         weights = weights * (2 * ratio(above - below, 2 * step * squares))
         return np.sum(weights, axis=-1, keepdims=True) * rows - weights @ landmarks
 
-    def columns(self, d: int) -> int:
-        return self.projection.shape[1]
-
     def dense(self, sparse: bool) -> bool:
         return True
 
@@ -453,4 +450,5 @@ class Landmarks(TileTransform):
 
     def cost(self, d: int) -> Cost:
         count, columns = self.projection.shape
-        return Cost(4.0 * count * d + self.projection.size, 8.0 * (2 * d + 2 * count + columns))
+        flops = 4.0 * count * d + self.projection.size
+        return Cost(flops, 8.0 * (2 * d + 2 * count + columns), columns)

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from mercer import ops
 from mercer._typing import Array
+from mercer.parallel.tile_size import Cost
 
 _LARGEST = 1e150  # of a number of a stage: products of two are finite
 
@@ -84,14 +85,9 @@ class Stage(FrozenArrays):
         """
         raise TypeError(f"{type(self).__name__} has no gradient.")
 
-    def columns(self, d: int) -> int:
-        """Return the number of output columns for d input columns."""
-        return d
+    def cost(self, d: int) -> Cost:
+        """Return the cost of one row of d columns: bytes of output and working space, not input.
 
-    def flops(self, d: int) -> float:
-        """Return the multiply-adds for one row of d columns."""
-        return 8.0 * self.columns(d)
-
-    def scratch(self, d: int) -> int:
-        """Return the numbers of working space for one row, beside input and output."""
-        return 0
+        Bytes are those of float64, so that both dtypes have equal tiles.
+        """
+        return Cost(8.0 * d, 8.0 * d, d)
