@@ -1222,8 +1222,8 @@ def make_map(
     if isinstance(feature_map, list | tuple) and feature_map:
         built: Map = Stacked.flat(*(make_map(name, part, None, None) for part in feature_map))
     elif isinstance(feature_map, str):
-        hint = suggest_maps(feature_map)
         maps = registry()
+        hint = "" if feature_map in maps else suggest_maps(feature_map)
         built = maps[validate_option(name, "feature_map", feature_map, sorted(maps), hint)]()
     elif isinstance(feature_map, Map):
         built = clone_sharing_generators(feature_map)

@@ -194,13 +194,14 @@ def adapt_transform(transform: Any, rows: Any) -> Any:
 
     It is copied to a device once; the copy lives as long as the original.
     """
-    cast = cast_transform(transform, rows.dtype)
+    if rows.dtype != np.float64:
+        transform = cast_transform(transform, rows.dtype)
     if not ops.is_device(rows):
-        return cast
-    copies = _device_copies.setdefault(cast, {})
+        return transform
+    copies = _device_copies.setdefault(transform, {})
     name = str(rows.tensor.device)
     if name not in copies:
-        copies[name] = _copy_to_device(cast, rows)
+        copies[name] = _copy_to_device(transform, rows)
     return copies[name]
 
 

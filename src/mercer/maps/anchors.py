@@ -282,7 +282,7 @@ class Anchors(CodedMap):
         return anchors[None], (anchors[0], anchors[-1])
 
     @property
-    def bounds_(self) -> Bounds:
+    def bounds_(self) -> Bounds:  # type: ignore[override]
         """The range of the anchors; values outside it are clipped to it, with a warning."""
         return Bounds(type(self).__name__, *self._range)
 

@@ -6,9 +6,8 @@ They are estimators like any other map, flat, with parameters named as in a pipe
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,12 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
 from mercer._typing import Array, is_csr
-from mercer.data.batches import Batch, Tiles
+from mercer.data.batches import Tiles
 from mercer.data.table_schema import TableSchema
-from mercer.errors import RowError
 from mercer.kernels import Kernel, Sum
 from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transform, number_arrays
-from mercer.maps.base import Bounds, Decay, Map, Rate
+from mercer.maps.base import ArrayTiles, Bounds, Decay, Map, Rate
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.metric import Metric
@@ -35,8 +33,6 @@ from mercer.maps.tabular import Tabular
 from mercer.parallel.tile_size import Cost
 from mercer.validation.parameters import validate_parameters
 from mercer.validation.rows import require_nonnegative
-
-Blocks = Callable[[], Iterator[Block | Batch] | Tiles]
 
 
 class _Composite(_BaseComposition, Map):
@@ -86,15 +82,11 @@ class _Composite(_BaseComposition, Map):
 
     @property
     def _named(self) -> list[tuple[str, Map]]:
-        return list(zip(names_of(self._parts), self._parts, strict=True))
+        return list(_name_estimators(self._parts))
 
     @_named.setter
     def _named(self, pairs: list[tuple[str, Map]]) -> None:
         self.maps = [part for _, part in pairs]
-
-    @property
-    def bounds_(self) -> Bounds | None:
-        return None  # each part validates its own
 
     @property
     def n_jobs(self) -> int | None:
@@ -295,7 +287,7 @@ class Composed(_Composite):
         super().get_feature_names_out(input_features)
         return self.maps_[-1].get_feature_names_out()
 
-    def _fit_blocks(self, d: int, blocks: Blocks, n_rows: Callable[[], int | None]) -> Self:
+    def _fit_tiles(self, d: int, tiles: ArrayTiles | Tiles) -> Self:
         self.check(d)
         self.n_features_in_ = d
         self.maps_ = []
@@ -305,16 +297,17 @@ class Composed(_Composite):
             fitted = clone_sharing_generators(adapted)
             if i == 0 and part.accepts_missing and hasattr(self, "feature_names_in_"):
                 fitted.feature_names_in_ = self.feature_names_in_  # names of its features
-            fitted._fit_blocks(d, blocks, n_rows)
+            fitted._fit_tiles(d, tiles)
             self.maps_.append(fitted)
-            d = fitted._n_features_out
-            blocks = partial(_transform_blocks, fitted, following, blocks)
+            d, tiles = fitted._n_features_out, tiles.then(fitted, following)
         self.tile_transform_ = self._combine_transforms()
         return self
 
     def _combine_transforms(self) -> CompositionTransform:
         checks = tuple(
             InputCheck(type(part).__name__, part.domain, part.domain_advice, part.bounds_)
+            if part.domain == "nonnegative" or part.bounds_ is not None
+            else None
             for part in self.maps_[1:]
         )
         return CompositionTransform(tuple(part.tile_transform_ for part in self.maps_), checks)
@@ -418,11 +411,9 @@ class Stacked(_Composite):
         ]
         return np.asarray(names, dtype=object)
 
-    def _fit_blocks(self, d: int, blocks: Blocks, n_rows: Callable[[], int | None]) -> Self:
+    def _fit_tiles(self, d: int, tiles: ArrayTiles | Tiles) -> Self:
         self.check(d)
-        self.maps_ = [
-            clone_sharing_generators(part)._fit_blocks(d, blocks, n_rows) for part in self.maps
-        ]
+        self.maps_ = [clone_sharing_generators(part)._fit_tiles(d, tiles) for part in self.maps]
         self.n_features_in_ = d
         self.tile_transform_ = self._combine_transforms()
         return self
@@ -456,16 +447,21 @@ class CompositionTransform(TileTransform):
     """x -> part_m(... part_1(x)), the input of each part but the first validated."""
 
     parts: tuple[TileTransform, ...]
-    checks: tuple[InputCheck, ...]  # of all parts but the first
+    checks: tuple[InputCheck | None, ...]  # of all parts but the first; None accepts all rows
 
     def __repr__(self) -> str:
         return f"CompositionTransform({', '.join(map(repr, self.parts))})"
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         for part, check in zip(self.parts[:-1], self.checks, strict=True):
-            block, dense = part(tile), part.dense(is_csr(tile))
-            tile = block.toarray() if dense or ops.is_device(tile) else block.tocsr()
-            check(tile)
+            block = part(tile)
+            if isinstance(block, Dense):
+                tile = block.Z
+            else:
+                dense = part.dense(is_csr(tile)) or ops.is_device(tile)
+                tile = block.toarray() if dense else block.tocsr()
+            if check is not None:
+                check(tile)
         return self.parts[-1](tile, out)
 
     def vjp(self, tile: Any, G: Array) -> Array:
@@ -561,7 +557,9 @@ def scale_columns(feature_map: Map, scale: bool | str) -> Map:
     if isinstance(feature_map, Stacked):
         return Stacked([scale_columns(part, scale) for part in feature_map.maps])
     wanted = feature_map.depends_on_units if scale == "auto" else scale
-    return Scaled() >> feature_map if wanted and not is_scaled(feature_map) else feature_map
+    if not wanted or is_scaled(feature_map):
+        return feature_map
+    return Composed.flat(Scaled(), feature_map)
 
 
 def count_scaled(feature_map: Map, scale: bool | str) -> int:
@@ -588,31 +586,6 @@ def clone_sharing_generators(part: Map) -> Map:
         if isinstance(value, Generator | RandomState)
     }
     return clone(part).set_params(**generators)
-
-
-def _transform_blocks(
-    fitted: Map, following: Map | None, blocks: Blocks
-) -> Iterator[Block | Batch] | Tiles:
-    """Return the features of blocks, validated for the domain of the map that follows."""
-    source = blocks()
-    if isinstance(source, Tiles):
-        return source.then(fitted, following)
-    return _iterate_features(fitted, following, source)
-
-
-def _iterate_features(
-    fitted: Map, following: Map | None, blocks: Iterable[Block | Batch]
-) -> Iterator[Block | Batch]:
-    """Iterate over the features of blocks; errors count rows from the first block."""
-    start = 0
-    for item in blocks:
-        block = item.block if isinstance(item, Batch) else item
-        try:
-            features = fitted._transform_between(block, following)
-        except RowError as error:
-            raise error.with_offset(start) from None
-        yield replace(item, block=features) if isinstance(item, Batch) else features
-        start += block.shape[0]
 
 
 def names_of(maps: Sequence[Map]) -> list[str]:

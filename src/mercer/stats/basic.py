@@ -41,7 +41,7 @@ class RowCount:
 
 
 class Magnitude:
-    """Largest absolute value of all rows; a value beyond the limit raises a RowError.
+    """Number of rows and largest absolute value; a value beyond the limit raises a RowError.
 
     A fit derives bandwidths, scales and poles from squares and ratios of values, which must not
     overflow float64. The limit for float32 rows is smaller, since the fitted parameters are cast to
@@ -52,6 +52,7 @@ class Magnitude:
 
     def __init__(self, estimator_name: str) -> None:
         self.estimator_name = estimator_name
+        self.rows = 0
         self.largest = 0.0
         self.limit = _MAGNITUDE_LIMIT[np.dtype(np.float64)]
 
@@ -60,6 +61,7 @@ class Magnitude:
     ) -> None:
         """Add the rows of a block."""
         rows = matrix(block)
+        self.rows += rows.shape[0]
         self.limit = min(self.limit, _MAGNITUDE_LIMIT.get(rows.dtype, self.limit))
         stored = rows.data if is_csr(rows) else rows
         largest = float(max(stored.max(initial=0), -stored.min(initial=0)))
@@ -72,6 +74,7 @@ class Magnitude:
 
     def __add__(self, other: Magnitude) -> Magnitude:
         merged = copy.copy(self)
+        merged.rows += other.rows
         merged.largest = max(self.largest, other.largest)
         merged.limit = min(self.limit, other.limit)
         return merged
