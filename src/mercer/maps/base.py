@@ -207,6 +207,7 @@ class Map(
     tile_transform_: TileTransform
     _statistics_: Any = None  # the filled statistics, where they are small beside the weights
     _counted_: Any = False  # whether a pass over the rows had no other purpose than to count them
+    _not_saved: ClassVar[tuple[str, ...]] = ("_statistics_", "_counted_")
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
@@ -818,7 +819,7 @@ class Map(
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return the fitted attributes: beside the parameters, all that a model file holds."""
-        left_out = {*self.get_params(deep=False), "_statistics_", "_counted_"}
+        left_out = {*self.get_params(deep=False), *self._not_saved}
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def _set_fitted_state(self, attributes: dict[str, Any]) -> None:

@@ -42,6 +42,7 @@ class _Composite(_BaseComposition, Map):
     """
 
     maps_: list[Map]
+    _not_saved = (*Map._not_saved, "tile_transform_")  # the parts have theirs
 
     def __init__(self, maps: Sequence[Map]) -> None:
         self.maps = maps
@@ -142,11 +143,6 @@ class _Composite(_BaseComposition, Map):
         unpacked.maps_ = [part._unpack() for part in self.maps_]
         unpacked.tile_transform_ = unpacked._combine_transforms()
         return unpacked
-
-    def _fitted_state(self) -> dict[str, Any]:
-        attributes = super()._fitted_state()
-        attributes.pop("tile_transform_", None)  # the parts have theirs
-        return attributes
 
     def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
         super()._set_fitted_state(attributes)

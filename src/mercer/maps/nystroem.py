@@ -22,7 +22,14 @@ from mercer.kernels.base import ratio
 from mercer.kernels.euclidean import Radial
 from mercer.kernels.gram import GramByExpansion, gram
 from mercer.kernels.registry import KernelOption, kernel_class, kernel_classes
-from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, OTHER_RULES, Gamma, sample_rows
+from mercer.maps._bandwidth import (
+    BANDWIDTH_RULES,
+    GAMMA,
+    OF_DIFFERENCES,
+    OTHER_RULES,
+    Gamma,
+    sample_rows,
+)
 from mercer.maps._landmarks import (
     inverse_square_root,
     pool_size,
@@ -33,7 +40,6 @@ from mercer.maps._landmarks import (
 from mercer.maps._transform import TileTransform
 from mercer.maps.base import Decay, Map
 from mercer.maps.block import Block, Dense
-from mercer.maps.scaled import is_of_differences
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
@@ -287,7 +293,8 @@ default="rpcholesky"
     @property
     def depends_on_units(self) -> bool:
         """Whether gamma is computed from differences of rows; given landmarks have its units."""
-        return isinstance(self.landmarks, str) and is_of_differences(self._gamma())
+        estimated = isinstance(self.landmarks, str) and isinstance(self.gamma, str)
+        return estimated and isinstance(self.kernel, str) and self._kernel_name in OF_DIFFERENCES
 
     def _given_landmarks(self) -> Any:
         return validate_rows(f"{type(self).__name__}: landmarks", self.landmarks)
