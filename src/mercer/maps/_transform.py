@@ -112,7 +112,7 @@ class Chain(TileTransform):
             d = stage.cost(d).columns
 
     def astype(self, dtype: DTypeLike) -> Chain:
-        return Chain(tuple(stage.astype(dtype) for stage in self.stages))
+        return replace(self, stages=tuple(stage.astype(dtype) for stage in self.stages))
 
     def cost(self, d: int) -> Cost:
         flops, used = 0.0, 8.0 * d

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from mercer._typing import Array, is_csr
-from mercer.data import table_schema
 from mercer.data.batches import Tiles
 from mercer.data.cells import mark_of
 from mercer.data.table_schema import (
@@ -20,6 +19,7 @@ from mercer.data.table_schema import (
     TEXT,
     TableColumn,
     TableSchema,
+    category_names,
     number_schema,
 )
 from mercer.kernels import Kernel
@@ -337,7 +337,7 @@ class Tabular(Map):
 
     def _fit_tiles(self, d: int, tiles: ArrayTiles | Tiles) -> Self:
         stream = tiles.stream if isinstance(tiles, Tiles) and not tiles.before else None
-        schema = None if stream is None else getattr(stream, "schema", None)
+        schema = None if stream is None else stream.schema
         if schema is None:
             names = getattr(self, "feature_names_in_", None) if stream is None else stream.columns
             names = [f"x{i}" for i in range(d)] if names is None else list(names)
@@ -350,11 +350,10 @@ class Tabular(Map):
 
     def _name_categories(self, stream: Any) -> None:
         """Replace the hashes in the names of features by the texts of a stream."""
-        lookup = getattr(table_schema, "category_names", None)
         spans = self._features_of_hashes()
-        if lookup is None or not spans or not hasattr(stream, "record_batches"):
+        if not spans or not hasattr(stream, "record_batches"):
             return
-        texts = lookup(stream, {name: list(hashes) for name, hashes in spans.items()})
+        texts = category_names(stream, {name: list(hashes) for name, hashes in spans.items()})
         used = set(self.get_feature_names_out())
         renamed = {}
         for name, hashes in spans.items():
@@ -402,9 +401,6 @@ class SparseChain(Chain):
 
     def dense(self, sparse: bool) -> bool:
         return False
-
-    def astype(self, dtype: Any) -> SparseChain:
-        return SparseChain(tuple(stage.astype(dtype) for stage in self.stages))
 
 
 class _Features:

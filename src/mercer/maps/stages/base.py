@@ -20,17 +20,25 @@ class FrozenArrays:
     """Record of arrays and numbers that do not change."""
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays by field name, for casts, copies, files and costs."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if ops.is_array(value)}
+        """Return the arrays by field name, those of other records in it among them."""
+        arrays: dict[str, Array] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, FrozenArrays):
+                arrays |= value.arrays()
+            elif ops.is_array(value):
+                arrays[field.name] = value
+        return arrays
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return a copy with floating-point arrays of another dtype."""
-        cast: dict[str, Any] = {
-            name: array.astype(dtype, copy=False)
-            for name, array in self.arrays().items()
-            if array.dtype.kind == "f"
-        }
+        cast: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, FrozenArrays):
+                cast[field.name] = value.astype(dtype)
+            elif ops.is_array(value) and value.dtype.kind == "f":
+                cast[field.name] = value.astype(dtype, copy=False)
         return replace(self, **cast)
 
     def check(self, d: int) -> None:

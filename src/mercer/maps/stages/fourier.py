@@ -96,12 +96,6 @@ class FourierFeatures(Stage):
         link = self.link.cost(linear.columns)
         return Cost(linear.flops + link.flops, linear.bytes + link.bytes, link.columns)
 
-    def arrays(self) -> dict[str, Array]:
-        return self.linear.arrays() | self.link.arrays()
-
-    def astype(self, dtype: Any) -> FourierFeatures:
-        return FourierFeatures(self.linear.astype(dtype), self.link.astype(dtype), self.max_norm)
-
     def max_entry(self, dtype: Any, d: int) -> float:
         """Return the largest entry of a row of d for which this dtype resolves the phases."""
         norm = max(self.max_norm, np.finfo(np.float64).tiny)

@@ -107,10 +107,3 @@ class LaplaceFeatures(Stage):
     def cost(self, d: int) -> Cost:
         linear = self.linear.cost(d)
         return Cost(linear.flops + 8.0 * linear.columns, linear.bytes, linear.columns)
-
-    def arrays(self) -> dict[str, Array]:
-        return self.linear.arrays() | {"offsets": self.offsets}
-
-    def astype(self, dtype: Any) -> LaplaceFeatures:
-        offsets = self.offsets.astype(dtype)
-        return LaplaceFeatures(self.linear.astype(dtype), offsets, self.shift, self.exponent)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from mercer import ops
 from mercer._typing import Array, is_csr
@@ -82,12 +81,6 @@ class CheckedProjection(Stage):
 
     def cost(self, d: int) -> Cost:
         return self.linear.cost(d)
-
-    def arrays(self) -> dict[str, Array]:
-        return self.linear.arrays()
-
-    def astype(self, dtype: DTypeLike) -> CheckedProjection:
-        return CheckedProjection(self.linear.astype(dtype), self.most)
 
     def _raise_row_error(self, X: Any, T: Array, limit: float) -> None:
         row = int(np.flatnonzero(~(np.abs(T) <= limit).all(axis=1))[0])
