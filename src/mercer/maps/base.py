@@ -462,19 +462,16 @@ class Map(
         required, statistics = self.required_statistics(d), None
         # None where the rows of a stream have not been counted yet
         n = tiles.stream.rows if isinstance(tiles, Tiles) else int(tiles.rows.shape[0])
-        self._counted_ = required is None and n is None and self._has_auto_size
+        auto = self._has_auto_size
+        self._counted_ = auto and n is None and required is None
         with _reproducible_arithmetic():
             if self._counted_:
                 n = accumulate(tiles, RowCount()).rows
             elif required is not None:
                 n, statistics = _compute_statistics(name, tiles, required)
             if self.size_follows_rows:
-                size = getattr(self, str(self.size_parameter))
-                setattr(
-                    self,
-                    f"{self.size_parameter}_",
-                    auto_size(n or 0) if self._has_auto_size else int(size),
-                )
+                size = auto_size(n or 0) if auto else getattr(self, str(self.size_parameter))
+                setattr(self, f"{self.size_parameter}_", int(size))
             self.tile_transform_ = self.build(Rng(self.seed_), d, statistics)
         # for the workers of a cluster, where they are small beside the weights
         sent = "dask" in sys.modules and statistics is not None

@@ -35,6 +35,19 @@ from mercer.validation.parameters import validate_parameters
 from mercer.validation.rows import require_nonnegative
 
 
+def _of_part(index: int, name: str, default: Any, doc: str) -> Any:
+    """Return a property that is an attribute of the first (0) or the last (-1) map.
+
+    It has a default where there are no maps, which fit reports.
+    """
+
+    def get(self: _Composite) -> Any:
+        parts = self._parts
+        return getattr(parts[index], name, default) if parts else default
+
+    return property(get, doc=doc)
+
+
 class _Composite(_BaseComposition, Map):
     """Base class of Composed and Stacked: a list of maps as one parameter.
 
@@ -89,9 +102,7 @@ class _Composite(_BaseComposition, Map):
     def _named(self, pairs: list[tuple[str, Map]]) -> None:
         self.maps = [part for _, part in pairs]
 
-    @property
-    def n_jobs(self) -> int | None:
-        return getattr(self._parts[-1], "n_jobs", None) if self._parts else None
+    n_jobs = _of_part(-1, "n_jobs", None, "Threads of the last map.")
 
     @classmethod
     def flat(cls, *maps: Map) -> Self:
@@ -200,15 +211,10 @@ class Composed(_Composite):
         name, last = self._named[-1] if self._parts else ("", Map)
         return f"{name}__{last.size_parameter}" if self._parts and last.size_parameter else None
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """The domain of the first map."""
-        return self._parts[0].domain if self._parts else "real"
-
-    @property
-    def accepts_missing(self) -> bool:  # type: ignore[override]
-        """Whether the first map does."""
-        return bool(self._parts) and self._parts[0].accepts_missing
+    domain = _of_part(0, "domain", "real", "The domain of the first map.")
+    accepts_missing = _of_part(0, "accepts_missing", False, "Whether the first map does.")
+    nested = _of_part(-1, "nested", False, "Whether the last map is nested.")
+    rate = _of_part(-1, "rate", None, "The convergence rate of the last map.")
 
     @property
     def depends_on_units(self) -> bool:
@@ -224,20 +230,10 @@ class Composed(_Composite):
         return self.maps_[0].table_schema_
 
     @property
-    def nested(self) -> bool:  # type: ignore[override]
-        """Whether the last map is nested."""
-        return bool(self._parts) and self._parts[-1].nested
-
-    @property
     def is_projection(self) -> bool:  # type: ignore[override]
         """Whether the last map projects, and those before it are exact."""
         *before, last = self._parts
         return last.is_projection and all(part.rate is None for part in before)
-
-    @property
-    def rate(self) -> Rate | Decay | None:
-        """The convergence rate of the last map."""
-        return self._parts[-1].rate if self._parts else None
 
     def size_for(self, error: float, delta: float) -> int | None:
         """Return the size of the last map: its bound holds for any data."""
