@@ -364,8 +364,8 @@ class Map(
                     features = self._compute_on_device(rows, self._device_features, out)
                 else:
                     transform = cast_transform(self.tile_transform_, rows.dtype)
-                    if dense:  # the loop is here, and not in _run_tiles, to save a frame
-                        cost, most_rows = _dense_cost(rows, transform)
+                    if dense:
+                        cost = transform.cost(rows.shape[1])
                         features = self._output_array(rows, cost.columns, out)
                         work = partial(
                             self._transform_tile,
@@ -375,9 +375,8 @@ class Map(
                             check_values=True,
                             largest=largest,
                         )
-                        n = rows.shape[0]
-                        tiles = list(row_slices(n, tile_rows(cost, most_rows)))
-                        for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
+                        tiles, cost = _dense_tiles(rows, cost)
+                        for_each(work, tiles, cost, rows.shape[0], getattr(self, "n_jobs", None))
                     else:
                         features = self._stack_tiles(rows, transform, transform).tocsr()
         if out is not None:
@@ -539,9 +538,14 @@ class Map(
         transform = adapt_transform(self.tile_transform_, X)
         if transform.block_kind(is_csr(X), on_device=ops.is_device(X)) is not Dense:
             return self._stack_tiles(X, transform, transform, check_values=False)
-        cost, most_rows = _dense_cost(X, transform)
+        cost = transform.cost(X.shape[1])
         out = ops.empty((X.shape[0], cost.columns), X.dtype, X)
-        self._run_tiles(partial(self._transform_tile, transform, X, out=out), X, cost, most_rows)
+        work = partial(self._transform_tile, transform, X, out=out)
+        if ops.is_device(X):
+            _run_on_device(work, X, cost)
+        else:
+            tiles, cost = _dense_tiles(X, cost)
+            for_each(work, tiles, cost, X.shape[0], getattr(self, "n_jobs", None))
         return Dense(out)
 
     def _transform_between(self, block: Block, following: Map | None) -> Block:
@@ -580,7 +584,11 @@ class Map(
                 transform, X, rows, check_values=check_values, compute=own, largest=largest
             )
 
-        self._run_tiles(work, X, cost, sparse_tile_rows(cost))
+        if ops.is_device(X):
+            _run_on_device(work, X, cost)
+        else:
+            tiles = list(row_slices(n, sparse_tile_rows(cost)))
+            for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
         return stack_blocks([blocks[start] for start in sorted(blocks)])
 
     def _iterate_blocks(self, X: Any, transform: TileTransform) -> Iterator[Block]:
@@ -592,16 +600,6 @@ class Map(
             with one_blas_thread():
                 block = self._transform_tile(transform, X, rows)
             yield block
-
-    def _run_tiles(self, work: Callable[[slice], Any], X: Any, cost: Cost, most_rows: int) -> None:
-        """Call work(rows) for all tiles of X: over threads, or in sequence on a device."""
-        n = X.shape[0]
-        device = device_of(X) if ops.is_device(X) else None
-        if device is None:
-            tiles = list(row_slices(n, tile_rows(cost, most_rows)))
-            for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
-        else:
-            for_each_device_tile(work, n, device_tile_rows(cost.bytes, device), device)
 
     def _output_array(self, X: Any, columns: int, out: Array | None) -> Array:
         """Return an array for the dense features of X: `out`, validated, or a new one."""
@@ -730,10 +728,10 @@ class Map(
     def _device_features(self, X: Any, transform: TileTransform, out: Array | None) -> Any:
         """Return the features of rows on a device: an array there, or CSR."""
         if transform.dense(False):
-            cost, most_rows = _dense_cost(X, transform)
+            cost = transform.cost(X.shape[1])
             out = self._output_array(X, cost.columns, out)
             work = partial(self._transform_tile, transform, X, out=out, check_values=True)
-            self._run_tiles(work, X, cost, most_rows)
+            _run_on_device(work, X, cost)
             return out
         block = self._stack_tiles(X, transform, transform)
         return sparse_tensor(block) if current_device() is None else block.tocsr()
@@ -895,13 +893,20 @@ def _read_table(X: Any, schema: TableSchema) -> Any:
     return np.concatenate([chunk.X for chunk in stream.chunks()])
 
 
-def _dense_cost(X: Any, transform: TileTransform) -> tuple[Cost, int]:
-    """Return the cost of one row with dense features, and the most rows of a tile."""
+def _dense_tiles(X: Any, cost: Cost) -> tuple[list[slice], Cost]:
+    """Return the tiles of X for dense features, and the cost of a row: less for CSR rows."""
     n, d = X.shape
-    cost = transform.cost(d)
+    most_rows = TILE_ROWS
     if is_csr(X):
-        return cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
-    return cost, TILE_ROWS
+        cost, most_rows = cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
+    return list(row_slices(n, tile_rows(cost, most_rows))), cost
+
+
+def _run_on_device(work: Callable[[slice], Any], X: Any, cost: Cost) -> None:
+    """Call work(rows) for all tiles of X, in sequence on its device."""
+    device = device_of(X)
+    assert device is not None
+    for_each_device_tile(work, X.shape[0], device_tile_rows(cost.bytes, device), device)
 
 
 def _pickled_bytes(statistics: Any) -> int:

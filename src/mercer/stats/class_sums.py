@@ -56,7 +56,7 @@ class ClassSums(Mergeable):
         if n == 0:
             return
         codes = self._encode(labels, start)
-        self._grow(D)
+        self._grow(D, labels.dtype)
         self._counts += np.bincount(codes, weights=w, minlength=len(self._index))
         present, inverse = np.unique(codes, return_inverse=True)
         self._sums[present] += _sum_by_code(matrix(block), w, inverse, len(present))
@@ -87,9 +87,8 @@ class ClassSums(Mergeable):
             )
         self._kind = other._kind
         assert other._dtype is not None
-        self._widen(other._dtype)
         index = [self._index.setdefault(label, len(self._index)) for label in other._index]
-        self._grow(other._sums.shape[1])
+        self._grow(other._sums.shape[1], other._dtype)
         self._counts[index] += other._counts
         self._sums[index] += other._sums
         return self
@@ -149,18 +148,14 @@ class ClassSums(Mergeable):
                 )
             self._kind = kind
             self._index.setdefault(label, len(self._index))
-        self._widen(labels.dtype)
         return np.array([self._index[label] for label in distinct])[codes]
 
-    def _widen(self, dtype: np.dtype[Any]) -> None:
-        """Promote the common dtype of the labels."""
+    def _grow(self, D: int, dtype: np.dtype[Any]) -> None:
+        """Allocate rows for the new labels; promote the common dtype of all labels."""
         if self._dtype is None:
             self._dtype = dtype
         elif self._dtype != dtype:
             self._dtype = np.result_type(self._dtype, dtype)
-
-    def _grow(self, D: int) -> None:
-        """Allocate rows for the new labels."""
         classes, allocated = len(self._index), len(self._counts)
         if classes > max_classes(D):
             raise ValueError(
