@@ -67,12 +67,14 @@ class FourierFeatures(Stage):
                 link(linear(X), out)
             else:
                 ops.product_cossin(X, linear.panel, link.scale, out)
-        unresolved = self._unresolved_rows(X, X.dtype)
-        if len(unresolved):
-            rows = X[unresolved].astype(np.float64)
-            self._require_resolved(rows, unresolved)
-            t = linear.astype(np.float64)(rows)
-            out[unresolved] = link((t - np.rint(t)).astype(X.dtype))
+        least, largest = value_range(X)
+        if not max(largest, -least) <= self.max_entry(X.dtype, X.shape[1]):  # NaN included
+            unresolved = self._unresolved_rows(X, X.dtype)
+            if len(unresolved):
+                rows = X[unresolved].astype(np.float64)
+                self._require_resolved(rows, unresolved)
+                t = linear.astype(np.float64)(rows)
+                out[unresolved] = link((t - np.rint(t)).astype(X.dtype))
         return out
 
     def vjp(self, X: Any, G: Array) -> Array:
@@ -103,13 +105,9 @@ class FourierFeatures(Stage):
 
     def _unresolved_rows(self, X: Any, dtype: Any) -> Array:
         """Return the indices of the rows whose phases this dtype does not resolve."""
-        most = self.max_entry(dtype, X.shape[1])
-        least, largest = value_range(X)
-        if max(largest, -least) <= most:
-            return np.empty(0, dtype=np.intp)
         sizes = abs(X).max(axis=1)
         sizes = sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes
-        return np.flatnonzero(sizes > most)
+        return np.flatnonzero(sizes > self.max_entry(dtype, X.shape[1]))
 
     def _require_resolved(self, rows: Any, numbers: Array) -> None:
         """Raise a RowError for the first row that float64 does not resolve."""
