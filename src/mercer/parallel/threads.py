@@ -170,8 +170,8 @@ def one_blas_thread() -> Iterator[None]:
                 _restore_blas()
                 modules = sum(name in sys.modules for name in _MODULES)
                 if _modules != modules:
-                    _modules = modules
                     _find_blas()
+                    _modules = modules
                 _blas_before = [library.get_threads() for library in _blas]
                 for library in _blas:
                     library.set_threads(1)
@@ -206,12 +206,14 @@ def _find_blas() -> None:
     global _blas, _blas_of_threads
     from threadpoolctl import ThreadpoolController
 
-    _blas, _blas_of_threads = [], []
+    of_process: list[_Blas] = []
+    of_threads: list[_Blas] = []
     # BLAS alone: querying OpenMP too takes longer.
     for library in ThreadpoolController().select(user_api="blas").lib_controllers:
         set_threads = getattr(library, "_real_set_num_threads", library.set_num_threads)
-        found = _blas_of_threads if _is_limited_by_thread(library) else _blas
+        found = of_threads if _is_limited_by_thread(library) else of_process
         found.append(_Blas(library.get_num_threads, set_threads))
+    _blas, _blas_of_threads = of_process, of_threads
 
 
 def _is_limited_by_thread(library: Any) -> bool:

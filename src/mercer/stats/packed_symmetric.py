@@ -43,8 +43,9 @@ class PackedSymmetric:
         self.panel = DEVICE_PANEL if on_device else PANEL
         panels = row_slices(size, self.panel)
         length = sum((rows.stop - rows.start) * (size - rows.start) for rows in panels)
-        zeros = np.zeros(length, like=like if on_device else None) if packed is None else packed
-        self.packed: Any = zeros
+        if packed is None:
+            packed = np.zeros(length, like=like if on_device else None)
+        self.packed: Any = packed
         if self.packed.shape != (length,):
             raise ValueError(
                 f"A symmetric matrix of {size} columns stores {length} entries, got "
