@@ -316,12 +316,12 @@ def sums(top: Ceilings, rounds: int) -> Iterator[Row]:
 
         def work(total: Any = total) -> None:
             for start in range(0, n, block):
-                total.add_gram(DeviceArray(Z[start : start + block]))
+                total.add_products(DeviceArray(Z[start : start + block]))
 
         with matmul.use_precision(precision):
             median = events(work, max(3, rounds // 3))
             one = PackedSymmetric(D, like=DeviceArray(Z))
-            one.add_gram(DeviceArray(few))
+            one.add_products(DeviceArray(few))
             error = relative(one.toarray().tensor, exact)
         bound = top.bound(4.0 * n * D, float(n) * D * D, precision)
         yield Row(

@@ -41,9 +41,12 @@ class Rng:
         return generator.random_raw(skipped + count)[skipped:]
 
     def uniform(self, name: str, *shape: int, start: int = 0) -> Array:
-        """Sample uniformly from the open interval (0, 1), in row-major order from ``start`` on."""
+        """Sample uniformly from the open interval (0, 1), in row-major order from ``start`` on.
+
+        The upper 52 bits of each word are used: with 53 the largest number would round to 1.
+        """
         words = self.words(name, start, int(np.prod(shape)))
-        return open_interval(words).reshape(shape)
+        return (((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52).reshape(shape)
 
     def normal(self, name: str, *shape: int, start: int = 0) -> Array:
         """Sample from the standard normal distribution."""
@@ -66,14 +69,6 @@ def chi_quantile(u: Array, degrees: float) -> Array:
     from scipy.special import gammaincinv
 
     return np.sqrt(2 * gammaincinv(degrees / 2, u))
-
-
-def open_interval(words: NDArray[np.uint64]) -> Array:
-    """Map the upper 52 bits of each word to a number strictly between 0 and 1.
-
-    With 53 bits, the largest number would round to 1.
-    """
-    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def new_seed() -> int:

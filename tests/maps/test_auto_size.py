@@ -169,6 +169,7 @@ def test_partial_fit_has_the_size_of_its_first_rows():
 
 
 def test_weights_are_drawn_again_at_the_size_in_use(monkeypatch):
+    pytest.importorskip("dask")  # statistics are kept for its workers
     monkeypatch.setattr("mercer.maps.base.is_cheaper_to_redraw", lambda *bytes_: True)
     X = rows(30)
     for cls in AUTO:

@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 import mercer
 from mercer import Chi2Series, Nystroem, kernels
+from mercer.data.batches import blocks_of
 from mercer.kernels import CallableKernel, Chi2, Gaussian, JensenShannon, Laplacian, Linear
 from mercer.kernels.registry import kernel_class, kernel_classes
 from mercer.maps._bandwidth import BANDWIDTH_RULES
@@ -28,7 +29,7 @@ from mercer.maps._landmarks import (
     sample_by_pivoted_cholesky,
     sample_kmeans_plus_plus,
 )
-from mercer.maps.block import Dense
+from mercer.parallel.tile_size import override_limits
 from mercer.rng import Rng
 
 X = np.random.default_rng(0).gamma(0.7, size=(60, 6))
@@ -267,14 +268,14 @@ def test_kmeans_plus_plus_takes_no_copies_while_there_are_other_rows():
 
 def test_landmarks_do_not_depend_on_blocks():
     def landmarks(step: int, choice: str) -> np.ndarray:
-        blocks = [Dense(X[i : i + step]) for i in range(0, 60, step)]
-        fitted = Nystroem(5, kernel="exp-chi2", landmarks=choice, random_state=0)._fit_blocks(
-            6, lambda: iter(blocks), lambda: 60
-        )
-        return fitted.landmarks_
+        with override_limits(max_tile_rows=step):
+            assert len(list(blocks_of(X))) == -(-60 // step)
+            return (
+                Nystroem(5, kernel="exp-chi2", landmarks=choice, random_state=0).fit(X).landmarks_
+            )
 
     for choice in ("uniform", "kmeans++", "leverage"):
-        np.testing.assert_array_equal(landmarks(7, choice), landmarks(60, choice))
+        np.testing.assert_array_equal(landmarks(17, choice), landmarks(60, choice))
 
 
 def test_a_million_sparse_columns_stay_sparse():

@@ -153,7 +153,7 @@ def test_blas_that_somebody_else_has_set_meanwhile_keeps_that_number():
     with pool.one_blas_thread():  # which finds the libraries
         pass
     for library in pool._blas:
-        pool._set_threads(library, 2)
+        library.set_threads(2)
     thread = threading.Thread(target=other)
     thread.start()
     assert held.wait(LIMIT)
@@ -164,7 +164,7 @@ def test_blas_that_somebody_else_has_set_meanwhile_keeps_that_number():
     thread.join()
     after = blas_threads()
     for library, number in zip(pool._blas, before, strict=True):
-        pool._set_threads(library, number)
+        library.set_threads(number)
     assert after == [2] * len(before)
 
 

@@ -36,11 +36,11 @@ def test_a_symmetric_sum_is_that_of_whole_matrices(size):
         rng.normal(size=size),
     )
     S = PackedSymmetric(size)
-    S.add_gram(Z)
+    S.add_products(Z)
     S.add_products(2 * Z, Z)
     S.add_csr((C.T @ C).tocsr())
     other = PackedSymmetric(size)
-    other.add_gram(Z[:3])
+    other.add_products(Z[:3])
     S.add(other, -1)
     expected = 3 * Z.T @ Z + (C.T @ C).toarray() - Z[:3].T @ Z[:3]
     np.testing.assert_allclose(S.toarray(), expected, atol=1e-12)

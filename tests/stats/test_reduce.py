@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -35,14 +37,12 @@ def test_the_number_of_threads_changes_no_bit(small_grid):
 
 def test_a_fold_uses_as_many_threads_as_it_may(small_grid, monkeypatch):
     X = data(200)[0]
-    used, count = [], threads._count_workers
-    monkeypatch.setattr(
-        threads, "_count_workers", lambda *args: used.append(count(*args)) or used[-1]
-    )
+    helpers, submit = Counter(), threads._pool.submit
+    monkeypatch.setattr(threads._pool, "submit", lambda run: helpers.update([run]) or submit(run))
     for n_jobs in (1, 2, 3):
-        used.clear()
+        helpers.clear()
         accumulate(features(open_stream(X), fourier(X)), Moments(), n_jobs=n_jobs)
-        assert max(used) == n_jobs
+        assert 1 + max(helpers.values(), default=0) == n_jobs
     with threads.limit_threads(5), threads.limit_threads(None):
         assert threads.n_threads(None) == 5 and threads.n_threads(2) == 2
     assert threads.n_threads(None) == threads.max_threads()

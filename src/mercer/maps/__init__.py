@@ -11,27 +11,9 @@ if TYPE_CHECKING:
     from mercer.maps.base import Map
 
 
-def every_map() -> list[type[Map]]:
-    """Return every map class that has cases, compositions included, in the order of file names."""
-    return list(_classes())
-
-
-def registry() -> dict[str, type[Map]]:
-    """Return the maps that have a name, by that name."""
-    return {cls.name: cls for cls in every_map() if cls.name is not None}
-
-
-def suggest_maps(name: str) -> str:
-    """Return a sentence with the maps that have a kernel of this name or alias; "" for none."""
-    from mercer.kernels.registry import canonical_name
-
-    maps = [each for each, cls in registry().items() if canonical_name(name) in cls.kernels]
-    return f" Maps with the kernel {name!r}: {', '.join(sorted(maps))}." if maps else ""
-
-
 @cache
-def _classes() -> tuple[type[Map], ...]:
-    """Import the modules of this folder and collect their maps."""
+def every_map() -> tuple[type[Map], ...]:
+    """Return every map class that has cases, compositions included, in the order of file names."""
     from mercer.maps.base import Map
 
     modules = [
@@ -48,3 +30,17 @@ def _classes() -> tuple[type[Map], ...]:
         and value.__module__ == module.__name__
         and "cases" in vars(value)
     )
+
+
+@cache
+def registry() -> dict[str, type[Map]]:
+    """Return the maps that have a name, by that name."""
+    return {cls.name: cls for cls in every_map() if cls.name is not None}
+
+
+def suggest_maps(name: str) -> str:
+    """Return a sentence with the maps that have a kernel of this name or alias; "" for none."""
+    from mercer.kernels.registry import canonical_name
+
+    maps = [each for each, cls in registry().items() if canonical_name(name) in cls.kernels]
+    return f" Maps with the kernel {name!r}: {', '.join(sorted(maps))}." if maps else ""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,16 @@ class BandwidthSample(Reservoir):
 
     value: float | None = None
 
-    def estimate(self, bandwidth: Callable[[Any], float]) -> float:
-        """Return bandwidth(rows), computed once; the rows are dropped."""
+    def estimate(self, bandwidth: Callable[[Array], float]) -> float:
+        """Return bandwidth(rows), computed once; the rows are dropped.
+
+        Rows are a float64 array; of CSR rows, the columns that are not zero in all of them.
+        """
         if self.value is None:
-            self.value = bandwidth(self.rows)
+            rows = self.rows
+            if is_csr(rows):
+                rows = rows[:, np.unique(rows.indices)].toarray()
+            self.value = bandwidth(np.asarray(rows, dtype=np.float64))
             self.keys, self._weights, self._rows = np.empty(0), np.empty(0), []
         return self.value
 
@@ -67,19 +74,11 @@ def median_above_zero(values: Array) -> float:
     return median
 
 
-def dense_columns(rows: Any) -> Array:
-    """Return rows as a float64 array; of CSR rows, the columns that are not zero in all of them."""
-    if is_csr(rows):
-        rows = rows[:, np.unique(rows.indices)].toarray()
-    return np.asarray(rows, dtype=np.float64)
-
-
-def median_skew(kernel: Callable[[float], Skewed], rows: Any) -> float:
+def median_skew(kernel: Callable[[float], Skewed], rows: Array) -> float:
     """Return the skew at which the median of the kernel over pairs of sampled rows is 1/e.
 
     It is the smallest number above 0 where no skew has so small a kernel, 1.0 where rows are equal.
     """
-    rows = dense_columns(rows)
     rows = rows[:, rows.min(axis=0, initial=np.inf) < rows.max(axis=0, initial=-np.inf)]
     first, second = np.triu_indices(len(rows), 1)
     count = max(_FEWEST_ROWS, _FACTORS // max(rows.shape[1], 1))
@@ -107,63 +106,56 @@ def median_skew(kernel: Callable[[float], Skewed], rows: Any) -> float:
     return float(np.exp(brentq(excess, low, high, xtol=1e-12)))
 
 
-def exponential_beta(rows: Any) -> float:
+def exponential_beta(rows: Array) -> float:
     """Return 1 over the median of sum sqrt(2x) over sampled rows: exp(-beta sum) is then 1/e."""
-    return 1 / (median_above_zero(np.sqrt(2 * dense_columns(rows)).sum(axis=1)) or 1.0)
+    return 1 / (median_above_zero(np.sqrt(2 * rows).sum(axis=1)) or 1.0)
 
 
-def reciprocal_beta(rows: Any) -> float:
+def reciprocal_beta(rows: Array) -> float:
     """Return the median of sum 2x over sampled rows: prod beta/(2x + beta) is then about 1/e."""
-    return median_above_zero(2 * dense_columns(rows).sum(axis=1)) or 1.0
+    return median_above_zero(2 * rows.sum(axis=1)) or 1.0
 
 
 def median_distance(rows: Any, seed: int, *, absolute: bool = False) -> float:
     """Return the median of |x - z|, or of |x - z|_1, over pairs of sampled rows."""
     sample = sample_rows(rows.shape[1], seed)
     sample.add(as_block(rows))
-    kept = dense_columns(sample.rows)
-    distances = _absolute(kept) if absolute else np.sqrt(_squared(kept))
+    return sample.estimate(partial(_median_of_pairs, "cityblock" if absolute else "euclidean"))
+
+
+def _median_of_pairs(metric: str, rows: Array) -> float:
+    """Return the median distance of all pairs of rows, by a metric of SciPy, "chi2" or "angle"."""
+    from scipy.spatial.distance import pdist
+
+    n = len(rows)
+    if metric == "chi2":
+        distances = ops.gram_chi2_distance(rows, rows, np.empty((n, n)))[np.triu_indices(n, 1)]
+    elif metric == "angle":
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        distances = pdist(rows / np.where(norms > 0, norms, 1.0), "sqeuclidean") / 2
+    else:
+        distances = pdist(rows, metric)
     return median_above_zero(distances)
 
 
-def _squared(rows: Array) -> Array:
-    from scipy.spatial.distance import pdist
-
-    return pdist(rows, "sqeuclidean")
-
-
-def _absolute(rows: Array) -> Array:
-    from scipy.spatial.distance import pdist
-
-    return pdist(rows, "cityblock")
-
-
-def _chi2(rows: Array) -> Array:
-    n = len(rows)
-    return ops.gram_chi2_distance(rows, rows, np.empty((n, n)))[np.triu_indices(n, 1)]
-
-
-def _cosine(rows: Array) -> Array:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return _squared(rows / np.where(norms > 0, norms, 1.0)) / 2
-
-
-# The pairwise distances that gamma multiplies, by kernel.
-BANDWIDTH_RULES: dict[str, Callable[[Array], Array]] = {
-    "gaussian": _squared,
-    "laplacian": _absolute,
-    "cauchy": _squared,
-    "matern": _squared,
-    "cosine-rbf": _cosine,
-    "exp-chi2": _chi2,
+# The metric of the distances that gamma multiplies, by kernel: see _median_of_pairs.
+BANDWIDTH_RULES = {
+    "gaussian": "sqeuclidean",
+    "laplacian": "cityblock",
+    "cauchy": "sqeuclidean",
+    "matern": "sqeuclidean",
+    "cosine-rbf": "angle",
+    "exp-chi2": "chi2",
 }
+# Kernels of differences of rows, whose gamma depends on the units of the columns.
+OF_DIFFERENCES = ("gaussian", "laplacian", "cauchy", "matern")
 
 # Another parameter than gamma, by kernel, and its value from sampled rows.
-OTHER_RULES: dict[str, tuple[str, Callable[[Any], float]]] = {
+OTHER_RULES: dict[str, tuple[str, Callable[[Array], float]]] = {
     "exponential-semigroup": ("beta", exponential_beta),
     "reciprocal-semigroup": ("beta", reciprocal_beta),
-    "skewed-chi2": ("skew", lambda rows: median_skew(SkewedChi2, rows)),
-    "skewed-intersection": ("skew", lambda rows: median_skew(SkewedIntersection, rows)),
+    "skewed-chi2": ("skew", partial(median_skew, SkewedChi2)),
+    "skewed-intersection": ("skew", partial(median_skew, SkewedIntersection)),
 }
 
 
@@ -177,7 +169,7 @@ class Gamma:
 
     def check(self) -> None:
         """Raise a ValueError for "scale" with a kernel that does not have it."""
-        if self.given == "scale" and BANDWIDTH_RULES[self.kernel] is not _squared:
+        if self.given == "scale" and BANDWIDTH_RULES[self.kernel] != "sqeuclidean":
             why = (
                 f" is for kernels of squared distances, and kernel={self.kernel!r} is not one. "
                 "Use 'median' or a number."
@@ -197,10 +189,7 @@ class Gamma:
         if self.given == "scale":
             size = d * statistics.variance
         else:
-            distances = BANDWIDTH_RULES[self.kernel]
-            size = 2 * statistics.estimate(
-                lambda rows: median_above_zero(distances(dense_columns(rows)))
-            )
+            size = 2 * statistics.estimate(partial(_median_of_pairs, BANDWIDTH_RULES[self.kernel]))
         if size == 0:
             return 1.0
         if not np.isfinite(size) or not np.isfinite(1 / size):

@@ -12,7 +12,6 @@ from mercer.maps.base import Map
 from mercer.maps.block import Block, Coded
 from mercer.maps.stages.base import FrozenArrays
 from mercer.parallel.device import current_device, tensor_of
-from mercer.parallel.tile_size import Cost
 
 
 class CodedMap(Map):
@@ -66,14 +65,8 @@ class CodedTransform(FrozenArrays, TileTransform):
             block.toarray(out)
         return block
 
-    def columns(self, d: int) -> int:
-        raise NotImplementedError
-
     def dense(self, sparse: bool) -> bool:
         return not self.sparse_output
 
     def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
         return Coded
-
-    def cost(self, d: int) -> Cost:
-        raise NotImplementedError

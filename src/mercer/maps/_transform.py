@@ -44,7 +44,7 @@ class TileTransform:
 
     def columns(self, d: int) -> int:
         """Return the number of features for d inputs."""
-        raise NotImplementedError
+        return self.cost(d).columns
 
     def dense(self, sparse: bool) -> bool:
         """Return whether the features are a dense array; `sparse` is whether the input is CSR."""
@@ -98,9 +98,6 @@ class Chain(TileTransform):
             G = stage.vjp(rows, G)
         return G
 
-    def columns(self, d: int) -> int:
-        return self._widths(d)[-1]
-
     def dense(self, sparse: bool) -> bool:
         return not (sparse and all(stage.keeps_sparse for stage in self.stages))
 
@@ -112,23 +109,17 @@ class Chain(TileTransform):
             raise ValueError("Chain needs at least one stage.")
         for stage in self.stages:
             stage.check(d)
-            d = stage.columns(d)
+            d = stage.cost(d).columns
 
     def astype(self, dtype: DTypeLike) -> Chain:
-        return Chain(tuple(stage.astype(dtype) for stage in self.stages))
+        return replace(self, stages=tuple(stage.astype(dtype) for stage in self.stages))
 
     def cost(self, d: int) -> Cost:
-        widths = self._widths(d)
-        pairs = list(zip(self.stages, widths, strict=False))
-        flops = sum(stage.flops(width) for stage, width in pairs)
-        scratch = sum(stage.scratch(width) for stage, width in pairs)
-        return Cost(flops, 8.0 * (sum(widths) + scratch))
-
-    def _widths(self, d: int) -> list[int]:
-        widths = [d]
+        flops, used = 0.0, 8.0 * d
         for stage in self.stages:
-            widths.append(stage.columns(widths[-1]))
-        return widths
+            cost = stage.cost(d)
+            flops, used, d = flops + cost.flops, used + cost.bytes, cost.columns
+        return Cost(flops, used, d)
 
 
 @dataclass(frozen=True)
@@ -203,13 +194,14 @@ def adapt_transform(transform: Any, rows: Any) -> Any:
 
     It is copied to a device once; the copy lives as long as the original.
     """
-    cast = cast_transform(transform, rows.dtype)
+    if rows.dtype != np.float64:
+        transform = cast_transform(transform, rows.dtype)
     if not ops.is_device(rows):
-        return cast
-    copies = _device_copies.setdefault(cast, {})
+        return transform
+    copies = _device_copies.setdefault(transform, {})
     name = str(rows.tensor.device)
     if name not in copies:
-        copies[name] = _copy_to_device(cast, rows)
+        copies[name] = _copy_to_device(transform, rows)
     return copies[name]
 
 

@@ -27,6 +27,7 @@ from mercer.maps._transform import Chain
 from mercer.maps.base import Decay, Map
 from mercer.maps.stages.base import require
 from mercer.maps.stages.elementwise import Lift
+from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.stats.base import Statistic
 from mercer.stats.histogram import ColumnHistogram, Histogram
@@ -302,11 +303,9 @@ class LandmarkLift(Lift):
             for q in range(self.values):
                 out[:, first + q : end : self.values] = lifted[q].reshape(some.shape)
 
-    def flops(self, d: int) -> float:
-        return 16.0 * d * self.landmarks.shape[1]
-
-    def scratch(self, d: int) -> int:
-        return (self.landmarks.shape[1] + 2 * self.values) * d
+    def cost(self, d: int) -> Cost:
+        m, columns = self.landmarks.shape[1], d * self.values
+        return Cost(16.0 * d * m, 8.0 * (3 * columns + d * m), columns)
 
     def astype(  # type: ignore[override]
         self, dtype: DTypeLike
@@ -359,8 +358,9 @@ class TabulatedLift(Lift):
                 out[rows, columns * self.values + q] = lifted[:, q]
         bad[0] = False
 
-    def flops(self, d: int) -> float:
-        return 4.0 * d * self.values
+    def cost(self, d: int) -> Cost:
+        columns = d * self.values
+        return Cost(4.0 * columns, 8.0 * columns, columns)
 
 
 def _tabulate(lift: LandmarkLift) -> TabulatedLift | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from mercer._typing import Array, is_csr
 from mercer.errors import ParameterError, Setting
@@ -282,7 +281,7 @@ class Anchors(CodedMap):
         return anchors[None], (anchors[0], anchors[-1])
 
     @property
-    def bounds_(self) -> Bounds:
+    def bounds_(self) -> Bounds:  # type: ignore[override]
         """The range of the anchors; values outside it are clipped to it, with a warning."""
         return Bounds(type(self).__name__, *self._range)
 
@@ -322,15 +321,6 @@ class Lookup(CodedTransform):
     def block_kind(self, sparse: bool, *, on_device: bool = False) -> type[Block]:
         csr = sparse and not self.dense(True) and len(self.stage.tables) == 1
         return Sparse if csr else Coded
-
-    def columns(self, d: int) -> int:
-        return self.stage.columns(d)
-
-    def arrays(self) -> dict[str, Array]:
-        return self.stage.arrays()
-
-    def astype(self, dtype: DTypeLike) -> Lookup:
-        return replace(self, stage=self.stage.astype(dtype))
 
     def cost(self, d: int) -> Cost:
         return Chain((self.stage,)).cost(d)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.data import Stream, open_stream
-from mercer.data.batches import Batch, Tiles, blocks_of
+from mercer.data.batches import Tiles, blocks_of
 from mercer.data.in_memory import frame_library
 from mercer.data.stream import as_float, is_lazy
 from mercer.data.table_schema import TableSchema
@@ -52,7 +53,7 @@ from mercer.parallel.device import (
     sparse_tensor,
     tensor_of,
 )
-from mercer.parallel.threads import for_each, n_threads, one_blas_thread, row_slices
+from mercer.parallel.threads import for_each, one_blas_thread, row_slices
 from mercer.parallel.tile_size import (
     CSR_TILE_ROWS,
     TILE_ROWS,
@@ -134,6 +135,32 @@ class Bounds:
         return bool(np.max(self.low) <= 0 and largest <= np.min(self.high))
 
 
+@dataclass(frozen=True, eq=False)
+class ArrayTiles:
+    """Tiles of an array or a CSR matrix, or of features of it by the maps before another.
+
+    The tiles of a stream are ``mercer.data.batches.Tiles``.
+    """
+
+    rows: Any
+    before: tuple[tuple[Map, Map | None], ...] = ()  # fitted maps, and the map after each
+
+    def then(self, fitted: Map, following: Map | None) -> ArrayTiles:
+        """Return the features of these tiles by a fitted map, for the map that follows."""
+        return ArrayTiles(self.rows, (*self.before, (fitted, following)))
+
+    def __iter__(self) -> Iterator[Block]:
+        start = 0
+        for tile in blocks_of(self.rows):
+            try:
+                for fitted, following in self.before:
+                    tile = fitted._transform_between(tile, following)
+            except RowError as error:
+                raise error.with_offset(start) from None
+            yield tile
+            start += tile.shape[0]
+
+
 class Map(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -172,6 +199,7 @@ class Map(
     statistics_name: ClassVar[str] = "histogram of values"  # of required_statistics, in plans
     random: ClassVar[bool] = True  # the features depend on random_state, where there is one
     accepts_missing: ClassVar[bool] = False  # NaN stands for a missing cell; else it is refused
+    bounds_: ClassVar[Bounds | None] = None  # range of values it was fitted for, if not its domain
 
     # Fitted attributes and their types: a model file has these, scikit-learn's, and no others.
     # Subclasses add their own.
@@ -179,6 +207,7 @@ class Map(
     tile_transform_: TileTransform
     _statistics_: Any = None  # the filled statistics, where they are small beside the weights
     _counted_: Any = False  # whether a pass over the rows had no other purpose than to count them
+    _not_saved: ClassVar[tuple[str, ...]] = ("_statistics_", "_counted_")
 
     # out= of transform is an array to write into, nothing that a pipeline could route.
     __metadata_request__transform: ClassVar[dict[str, str]] = {"out": metadata_routing.UNUSED}
@@ -208,11 +237,6 @@ class Map(
     def rate(self) -> Rate | Decay | None:
         """The convergence rate of the Gram error in the size; None for an exact map."""
         return INDEPENDENT
-
-    @property
-    def bounds_(self) -> Bounds | None:
-        """The range of values that the map was fitted for; None for the whole domain."""
-        return None
 
     @property
     def depends_on_units(self) -> bool:
@@ -308,8 +332,7 @@ class Map(
         if is_lazy(X) or (self.accepts_missing and _is_mixed_table(X)):
             return self._fit_stream(open_stream(X))
         rows = self._validate_input(X, reset=True)
-        n, d = rows.shape
-        return self._fit_blocks(d, lambda: blocks_of(rows), lambda: int(n))
+        return self._fit_tiles(rows.shape[1], ArrayTiles(rows))
 
     def transform(self, X: Any, out: Array | None = None) -> Any:
         """Compute the features of X.
@@ -341,8 +364,9 @@ class Map(
                     features = self._compute_on_device(rows, self._device_features, out)
                 else:
                     transform = cast_transform(self.tile_transform_, rows.dtype)
-                    if dense:  # the loop is here, and not in _write_features, to save frames
-                        features = self._output_array(rows, transform, out)
+                    if dense:
+                        cost = transform.cost(rows.shape[1])
+                        features = self._output_array(rows, cost.columns, out)
                         work = partial(
                             self._transform_tile,
                             transform,
@@ -351,10 +375,8 @@ class Map(
                             check_values=True,
                             largest=largest,
                         )
-                        cost, most_rows = _dense_cost(rows, transform)
-                        n = rows.shape[0]
-                        tiles = list(row_slices(n, tile_rows(cost, most_rows)))
-                        for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
+                        tiles, cost = _dense_tiles(rows, cost)
+                        for_each(work, tiles, cost, rows.shape[0], getattr(self, "n_jobs", None))
                     else:
                         features = self._stack_tiles(rows, transform, transform).tocsr()
         if out is not None:
@@ -424,53 +446,48 @@ class Map(
 
     @property
     def _n_features_out(self) -> int:
-        return self.tile_transform_.columns(self.n_features_in_)
+        return self.tile_transform_.cost(self.n_features_in_).columns
 
     # Fitting.
 
-    def _fit_blocks(
-        self,
-        d: int,
-        blocks: Callable[[], Iterator[Block | Batch] | Tiles],
-        n_rows: Callable[[], int | None],
-    ) -> Self:
-        """Fit to validated rows, or to features of another map; a Batch has weights too.
-
-        n_rows() is None where the rows have not been counted yet.
-        """
+    def _fit_tiles(self, d: int, tiles: ArrayTiles | Tiles) -> Self:
+        """Fit to validated tiles of d columns: rows, or features of the maps before this one."""
+        name = type(self).__name__
         validate_parameters(self)
         self.check(d)
-        n_threads(getattr(self, "n_jobs", None), type(self).__name__)
         self.n_features_in_ = d
         # 0 for maps without random weights, so that a fit gives the same file every time
-        self.seed_ = seed_from(type(self).__name__, getattr(self, "random_state", 0))
-        required, statistics, n = self.required_statistics(d), None, n_rows()
-        uncounted = self._has_auto_size and n is None
-        self._counted_ = uncounted and required is None
+        self.seed_ = seed_from(name, getattr(self, "random_state", 0))
+        required, statistics = self.required_statistics(d), None
+        # None where the rows of a stream have not been counted yet
+        n = tiles.stream.rows if isinstance(tiles, Tiles) else int(tiles.rows.shape[0])
+        auto = self._has_auto_size
+        self._counted_ = auto and n is None and required is None
         with _reproducible_arithmetic():
-            if uncounted or required is not None:
-                n, statistics = _compute_statistics(type(self).__name__, blocks(), required)
+            if self._counted_:
+                n = accumulate(tiles, RowCount()).rows
+            elif required is not None:
+                n, statistics = _compute_statistics(name, tiles, required)
             if self.size_follows_rows:
-                size = auto_size(n or 0) if self._has_auto_size else self._size
+                size = auto_size(n or 0) if auto else getattr(self, str(self.size_parameter))
                 setattr(self, f"{self.size_parameter}_", int(size))
             self.tile_transform_ = self.build(Rng(self.seed_), d, statistics)
-        self._store_statistics(statistics)
+        # for the workers of a cluster, where they are small beside the weights
+        sent = "dask" in sys.modules and statistics is not None
+        self._statistics_ = statistics if sent and self._can_redraw(statistics) else None
         return self
 
     def _fit_stream(self, stream: Stream) -> Self:
         """Fit to the rows of a stream, which are read once for each pass that the map needs."""
-        self._fit_blocks(stream.width, lambda: Tiles(stream, clone(self)), lambda: stream.rows)
+        self._fit_tiles(stream.width, Tiles(stream, clone(self)))
         if stream.columns is not None:
             self.feature_names_in_ = np.asarray(stream.columns, dtype=object)
         return self
 
     @property
-    def _size(self) -> Any:
-        return getattr(self, str(self.size_parameter))
-
-    @property
     def _has_auto_size(self) -> bool:
-        return self.size_follows_rows and isinstance(self._size, str) and self._size == AUTO
+        size = getattr(self, str(self.size_parameter), None)
+        return self.size_follows_rows and isinstance(size, str) and size == AUTO
 
     # Features, tile by tile.
 
@@ -518,12 +535,18 @@ class Map(
 
     def _transform_block(self, X: Any) -> Block:
         """Return the features of validated rows as one block: dense, sparse or coded."""
-        transform, on_device = adapt_transform(self.tile_transform_, X), ops.is_device(X)
-        kind = transform.block_kind(is_csr(X), on_device=on_device)
-        if kind is not Dense:
+        transform = adapt_transform(self.tile_transform_, X)
+        if transform.block_kind(is_csr(X), on_device=ops.is_device(X)) is not Dense:
             return self._stack_tiles(X, transform, transform, check_values=False)
-        out = ops.empty((X.shape[0], transform.columns(X.shape[1])), X.dtype, X)
-        return Dense(self._write_features(X, transform, out))
+        cost = transform.cost(X.shape[1])
+        out = ops.empty((X.shape[0], cost.columns), X.dtype, X)
+        work = partial(self._transform_tile, transform, X, out=out)
+        if ops.is_device(X):
+            _run_on_device(work, X, cost)
+        else:
+            tiles, cost = _dense_tiles(X, cost)
+            for_each(work, tiles, cost, X.shape[0], getattr(self, "n_jobs", None))
+        return Dense(out)
 
     def _transform_between(self, block: Block, following: Map | None) -> Block:
         """Return the features of a block, validated for the domain of the map that follows."""
@@ -535,14 +558,6 @@ class Map(
         except RowError as error:
             raise error.with_offset(0, type(self).__name__) from None
         return features
-
-    def _write_features(
-        self, X: Any, transform: TileTransform, out: Array, *, check_values: bool = False
-    ) -> Array:
-        """Write the dense features of X into `out`."""
-        work = partial(self._transform_tile, transform, X, out=out, check_values=check_values)
-        self._run_tiles(work, X, *_dense_cost(X, transform))
-        return out
 
     def _stack_tiles(
         self,
@@ -569,7 +584,11 @@ class Map(
                 transform, X, rows, check_values=check_values, compute=own, largest=largest
             )
 
-        self._run_tiles(work, X, cost, sparse_tile_rows(cost))
+        if ops.is_device(X):
+            _run_on_device(work, X, cost)
+        else:
+            tiles = list(row_slices(n, sparse_tile_rows(cost)))
+            for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
         return stack_blocks([blocks[start] for start in sorted(blocks)])
 
     def _iterate_blocks(self, X: Any, transform: TileTransform) -> Iterator[Block]:
@@ -582,19 +601,9 @@ class Map(
                 block = self._transform_tile(transform, X, rows)
             yield block
 
-    def _run_tiles(self, work: Callable[[slice], Any], X: Any, cost: Cost, most_rows: int) -> None:
-        """Call work(rows) for all tiles of X: over threads, or in sequence on a device."""
-        n = X.shape[0]
-        device = device_of(X) if ops.is_device(X) else None
-        if device is None:
-            tiles = list(row_slices(n, tile_rows(cost, most_rows)))
-            for_each(work, tiles, cost, n, getattr(self, "n_jobs", None))
-        else:
-            for_each_device_tile(work, n, device_tile_rows(cost.bytes, device), device)
-
-    def _output_array(self, X: Any, transform: TileTransform, out: Array | None) -> Array:
+    def _output_array(self, X: Any, columns: int, out: Array | None) -> Array:
         """Return an array for the dense features of X: `out`, validated, or a new one."""
-        shape = (X.shape[0], transform.columns(X.shape[1]))
+        shape = (X.shape[0], columns)
         if out is not None:
             return validate_out(type(self).__name__, X, out, shape)
         if ops.is_device(X):
@@ -719,8 +728,11 @@ class Map(
     def _device_features(self, X: Any, transform: TileTransform, out: Array | None) -> Any:
         """Return the features of rows on a device: an array there, or CSR."""
         if transform.dense(False):
-            out = self._output_array(X, transform, out)
-            return self._write_features(X, transform, out, check_values=True)
+            cost = transform.cost(X.shape[1])
+            out = self._output_array(X, cost.columns, out)
+            work = partial(self._transform_tile, transform, X, out=out, check_values=True)
+            _run_on_device(work, X, cost)
+            return out
         block = self._stack_tiles(X, transform, transform)
         return sparse_tensor(block) if current_device() is None else block.tocsr()
 
@@ -741,12 +753,13 @@ class Map(
         assert device is not None
         n, d = X.shape
         transform = cast_transform(self.tile_transform_, X.dtype)
-        shape = (n, transform.columns(d))
+        cost = transform.cost(d)
+        shape = (n, cost.columns)
         # CSR rows are made dense on the device, and their features CSR again on the host.
         sparse = is_csr(X) and not transform.dense(True)
         result = None if out is None else validate_out(type(self).__name__, X, out, shape)
         back, blocks = host_copies(device), []
-        step = device_tile_rows(transform.cost(d).bytes, device, transferred=True)
+        step = device_tile_rows(cost.bytes, device, transferred=True)
         for rows, tile in prefetch(row_slices(n, step), lambda span: X[span], device):
 
             def work(part: slice, rows: slice = rows, tile: Any = tile) -> None:
@@ -776,21 +789,15 @@ class Map(
         return block if isinstance(block, Coded) else block.tocsr()
 
     # Other processes and model files. A process is sent the parameters, the seed and the
-    # statistics where these are smaller than the weights; a file has the weights.
-
-    def _store_statistics(self, statistics: Any) -> None:
-        """Store the statistics if they are small beside the weights."""
-        if statistics is not None and self._is_smaller_than_weights(statistics):
-            self._statistics_ = statistics
-        elif "_statistics_" in vars(self):
-            del self._statistics_
+    # statistics where these are smaller than the weights and Dask was imported before the fit; a
+    # file has the weights.
 
     def _pack(self) -> Self:
         """Return a copy without the weights, where _unpack can sample them again."""
         packed = copy.copy(self)
         required = self.required_statistics(self.n_features_in_)
         available = required is None or self._statistics_ is not None
-        if available and self._is_smaller_than_weights(self._statistics_):
+        if available and self._can_redraw(self._statistics_):
             del packed.tile_transform_
         return packed
 
@@ -807,14 +814,15 @@ class Map(
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return the fitted attributes: beside the parameters, all that a model file holds."""
-        left_out = {*self.get_params(deep=False), "_statistics_", "_counted_"}
+        left_out = {*self.get_params(deep=False), *self._not_saved}
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
         """Set the fitted attributes."""
         self.__dict__.update(attributes)
 
-    def _is_smaller_than_weights(self, statistics: Any) -> bool:
+    def _can_redraw(self, statistics: Any) -> bool:
+        """Return whether statistics are so small that a process is sent them, not the weights."""
         weights = sum(array.nbytes for array in self.tile_transform_.arrays().values())
         return is_cheaper_to_redraw(0, weights) and is_cheaper_to_redraw(
             _pickled_bytes(statistics), weights
@@ -832,8 +840,8 @@ def _reproducible_arithmetic() -> Iterator[None]:
 
 
 def _compute_statistics(
-    estimator_name: str, blocks: Iterator[Block | Batch] | Tiles, required: Statistic | None
-) -> tuple[int, Statistic | None]:
+    estimator_name: str, tiles: ArrayTiles | Tiles, required: Statistic
+) -> tuple[int, Statistic]:
     """Return the number of rows and the statistics of all rows.
 
     Raises
@@ -841,18 +849,16 @@ def _compute_statistics(
     ValueError
         If numbers are too large or too small for statistics.
     """
-    if required is None:
-        return accumulate(blocks, RowCount()).rows, None
     try:
-        count, magnitude, statistics = accumulate(
-            blocks, CombinedStatistics(RowCount(), Magnitude(estimator_name), required)
+        magnitude, statistics = accumulate(
+            tiles, CombinedStatistics(Magnitude(estimator_name), required)
         ).parts
     except RowError as error:
-        if isinstance(blocks, Tiles) and not error.location:
-            raise blocks.stream.locate(error) from None
+        if isinstance(tiles, Tiles) and not error.location:
+            raise tiles.stream.locate(error) from None
         raise
     magnitude.require_representable()
-    return count.rows, statistics
+    return magnitude.rows, statistics
 
 
 def _without_missing(rows: Any) -> Any:
@@ -887,13 +893,20 @@ def _read_table(X: Any, schema: TableSchema) -> Any:
     return np.concatenate([chunk.X for chunk in stream.chunks()])
 
 
-def _dense_cost(X: Any, transform: TileTransform) -> tuple[Cost, int]:
-    """Return the cost of one row with dense features, and the most rows of a tile."""
+def _dense_tiles(X: Any, cost: Cost) -> tuple[list[slice], Cost]:
+    """Return the tiles of X for dense features, and the cost of a row: less for CSR rows."""
     n, d = X.shape
-    cost = transform.cost(d)
+    most_rows = TILE_ROWS
     if is_csr(X):
-        return cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
-    return cost, TILE_ROWS
+        cost, most_rows = cost.sparse(d, X.nnz / (n * d)), CSR_TILE_ROWS
+    return list(row_slices(n, tile_rows(cost, most_rows))), cost
+
+
+def _run_on_device(work: Callable[[slice], Any], X: Any, cost: Cost) -> None:
+    """Call work(rows) for all tiles of X, in sequence on its device."""
+    device = device_of(X)
+    assert device is not None
+    for_each_device_tile(work, X.shape[0], device_tile_rows(cost.bytes, device), device)
 
 
 def _pickled_bytes(statistics: Any) -> int:

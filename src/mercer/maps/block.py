@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import getattr_static
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,6 +58,11 @@ _BLOCK_ATTRIBUTES = tuple(
 )
 
 
+def _forward(path: str) -> Any:
+    """Return a property that is an attribute of an attribute."""
+    return property(attrgetter(path))
+
+
 @dataclass(frozen=True, eq=False)
 class Dense:
     """Block that is a 2-d array."""
@@ -65,21 +71,10 @@ class Dense:
 
     __repr__ = short_repr
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.Z.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.Z.dtype
-
-    @property
-    def nbytes(self) -> int:
-        return self.Z.nbytes
-
-    @property
-    def T(self) -> Array:
-        return self.Z.T
+    shape = _forward("Z.shape")
+    dtype = _forward("Z.dtype")
+    nbytes = _forward("Z.nbytes")
+    T = _forward("Z.T")
 
     def __matmul__(self, w: Array) -> Array:
         return self.Z @ w
@@ -105,13 +100,8 @@ class Sparse:
 
     __repr__ = short_repr
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.Z.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.Z.dtype
+    shape = _forward("Z.shape")
+    dtype = _forward("Z.dtype")
 
     @property
     def nbytes(self) -> int:
@@ -338,10 +328,11 @@ def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike, boundary: int = _CAC
 
 def matrix(block: Block) -> Any:
     """Return the block as an array, or as CSR where it is sparse; without a copy if possible."""
-    one_hot = isinstance(block, Coded) and isinstance(block.tables, OneHot)
-    if isinstance(block, Coded) and ops.is_device(block.codes):
-        return block.toarray()
-    return block.tocsr() if one_hot or isinstance(block, Sparse) else block.toarray()
+    if isinstance(block, Dense | Sparse):
+        return block.Z
+    if isinstance(block, Coded) and isinstance(block.tables, OneHot):
+        return block.toarray() if ops.is_device(block.codes) else block.tocsr()
+    return block.toarray()
 
 
 def gram_operand(block: Block) -> Any:

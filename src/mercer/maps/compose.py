@@ -6,9 +6,8 @@ They are estimators like any other map, flat, with parameters named as in a pipe
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,12 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import ops
 from mercer._typing import Array, is_csr
-from mercer.data.batches import Batch, Tiles
+from mercer.data.batches import Tiles
 from mercer.data.table_schema import TableSchema
-from mercer.errors import RowError
 from mercer.kernels import Kernel, Sum
 from mercer.maps._transform import KernelOnFeatures, TileTransform, cast_transform, number_arrays
-from mercer.maps.base import Bounds, Decay, Map, Rate
+from mercer.maps.base import ArrayTiles, Bounds, Decay, Map, Rate
 from mercer.maps.block import Block, Dense, Sparse
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.metric import Metric
@@ -36,7 +34,18 @@ from mercer.parallel.tile_size import Cost
 from mercer.validation.parameters import validate_parameters
 from mercer.validation.rows import require_nonnegative
 
-Blocks = Callable[[], Iterator[Block | Batch] | Tiles]
+
+def _of_part(index: int, name: str, default: Any, doc: str) -> Any:
+    """Return a property that is an attribute of the first (0) or the last (-1) map.
+
+    It has a default where there are no maps, which fit reports.
+    """
+
+    def get(self: _Composite) -> Any:
+        parts = self._parts
+        return getattr(parts[index], name, default) if parts else default
+
+    return property(get, doc=doc)
 
 
 class _Composite(_BaseComposition, Map):
@@ -46,6 +55,7 @@ class _Composite(_BaseComposition, Map):
     """
 
     maps_: list[Map]
+    _not_saved = (*Map._not_saved, "tile_transform_")  # the parts have theirs
 
     def __init__(self, maps: Sequence[Map]) -> None:
         self.maps = maps
@@ -86,19 +96,13 @@ class _Composite(_BaseComposition, Map):
 
     @property
     def _named(self) -> list[tuple[str, Map]]:
-        return list(zip(names_of(self._parts), self._parts, strict=True))
+        return list(_name_estimators(self._parts))
 
     @_named.setter
     def _named(self, pairs: list[tuple[str, Map]]) -> None:
         self.maps = [part for _, part in pairs]
 
-    @property
-    def bounds_(self) -> Bounds | None:
-        return None  # each part validates its own
-
-    @property
-    def n_jobs(self) -> int | None:
-        return getattr(self._parts[-1], "n_jobs", None) if self._parts else None
+    n_jobs = _of_part(-1, "n_jobs", None, "Threads of the last map.")
 
     @classmethod
     def flat(cls, *maps: Map) -> Self:
@@ -150,11 +154,6 @@ class _Composite(_BaseComposition, Map):
         unpacked.maps_ = [part._unpack() for part in self.maps_]
         unpacked.tile_transform_ = unpacked._combine_transforms()
         return unpacked
-
-    def _fitted_state(self) -> dict[str, Any]:
-        attributes = super()._fitted_state()
-        attributes.pop("tile_transform_", None)  # the parts have theirs
-        return attributes
 
     def _set_fitted_state(self, attributes: dict[str, Any]) -> None:
         super()._set_fitted_state(attributes)
@@ -212,15 +211,10 @@ class Composed(_Composite):
         name, last = self._named[-1] if self._parts else ("", Map)
         return f"{name}__{last.size_parameter}" if self._parts and last.size_parameter else None
 
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """The domain of the first map."""
-        return self._parts[0].domain if self._parts else "real"
-
-    @property
-    def accepts_missing(self) -> bool:  # type: ignore[override]
-        """Whether the first map does."""
-        return bool(self._parts) and self._parts[0].accepts_missing
+    domain = _of_part(0, "domain", "real", "The domain of the first map.")
+    accepts_missing = _of_part(0, "accepts_missing", False, "Whether the first map does.")
+    nested = _of_part(-1, "nested", False, "Whether the last map is nested.")
+    rate = _of_part(-1, "rate", None, "The convergence rate of the last map.")
 
     @property
     def depends_on_units(self) -> bool:
@@ -236,20 +230,10 @@ class Composed(_Composite):
         return self.maps_[0].table_schema_
 
     @property
-    def nested(self) -> bool:  # type: ignore[override]
-        """Whether the last map is nested."""
-        return bool(self._parts) and self._parts[-1].nested
-
-    @property
     def is_projection(self) -> bool:  # type: ignore[override]
         """Whether the last map projects, and those before it are exact."""
         *before, last = self._parts
         return last.is_projection and all(part.rate is None for part in before)
-
-    @property
-    def rate(self) -> Rate | Decay | None:
-        """The convergence rate of the last map."""
-        return self._parts[-1].rate if self._parts else None
 
     def size_for(self, error: float, delta: float) -> int | None:
         """Return the size of the last map: its bound holds for any data."""
@@ -295,7 +279,7 @@ class Composed(_Composite):
         super().get_feature_names_out(input_features)
         return self.maps_[-1].get_feature_names_out()
 
-    def _fit_blocks(self, d: int, blocks: Blocks, n_rows: Callable[[], int | None]) -> Self:
+    def _fit_tiles(self, d: int, tiles: ArrayTiles | Tiles) -> Self:
         self.check(d)
         self.n_features_in_ = d
         self.maps_ = []
@@ -305,16 +289,17 @@ class Composed(_Composite):
             fitted = clone_sharing_generators(adapted)
             if i == 0 and part.accepts_missing and hasattr(self, "feature_names_in_"):
                 fitted.feature_names_in_ = self.feature_names_in_  # names of its features
-            fitted._fit_blocks(d, blocks, n_rows)
+            fitted._fit_tiles(d, tiles)
             self.maps_.append(fitted)
-            d = fitted._n_features_out
-            blocks = partial(_transform_blocks, fitted, following, blocks)
+            d, tiles = fitted._n_features_out, tiles.then(fitted, following)
         self.tile_transform_ = self._combine_transforms()
         return self
 
     def _combine_transforms(self) -> CompositionTransform:
         checks = tuple(
             InputCheck(type(part).__name__, part.domain, part.domain_advice, part.bounds_)
+            if part.domain == "nonnegative" or part.bounds_ is not None
+            else None
             for part in self.maps_[1:]
         )
         return CompositionTransform(tuple(part.tile_transform_ for part in self.maps_), checks)
@@ -418,11 +403,9 @@ class Stacked(_Composite):
         ]
         return np.asarray(names, dtype=object)
 
-    def _fit_blocks(self, d: int, blocks: Blocks, n_rows: Callable[[], int | None]) -> Self:
+    def _fit_tiles(self, d: int, tiles: ArrayTiles | Tiles) -> Self:
         self.check(d)
-        self.maps_ = [
-            clone_sharing_generators(part)._fit_blocks(d, blocks, n_rows) for part in self.maps
-        ]
+        self.maps_ = [clone_sharing_generators(part)._fit_tiles(d, tiles) for part in self.maps]
         self.n_features_in_ = d
         self.tile_transform_ = self._combine_transforms()
         return self
@@ -456,16 +439,21 @@ class CompositionTransform(TileTransform):
     """x -> part_m(... part_1(x)), the input of each part but the first validated."""
 
     parts: tuple[TileTransform, ...]
-    checks: tuple[InputCheck, ...]  # of all parts but the first
+    checks: tuple[InputCheck | None, ...]  # of all parts but the first; None accepts all rows
 
     def __repr__(self) -> str:
         return f"CompositionTransform({', '.join(map(repr, self.parts))})"
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
         for part, check in zip(self.parts[:-1], self.checks, strict=True):
-            block, dense = part(tile), part.dense(is_csr(tile))
-            tile = block.toarray() if dense or ops.is_device(tile) else block.tocsr()
-            check(tile)
+            block = part(tile)
+            if isinstance(block, Dense):
+                tile = block.Z
+            else:
+                dense = part.dense(is_csr(tile)) or ops.is_device(tile)
+                tile = block.toarray() if dense else block.tocsr()
+            if check is not None:
+                check(tile)
         return self.parts[-1](tile, out)
 
     def vjp(self, tile: Any, G: Array) -> Array:
@@ -475,9 +463,6 @@ class CompositionTransform(TileTransform):
         for part, rows in zip(self.parts[::-1], inputs[::-1], strict=True):
             G = part.vjp(rows, G)
         return G
-
-    def columns(self, d: int) -> int:
-        return self._widths(d)[-1]
 
     def dense(self, sparse: bool) -> bool:
         for part in self.parts:
@@ -502,15 +487,11 @@ class CompositionTransform(TileTransform):
         return CompositionTransform(parts, self.checks)
 
     def cost(self, d: int) -> Cost:
-        widths = self._widths(d)[:-1]
-        costs = (part.cost(width) for part, width in zip(self.parts, widths, strict=True))
-        return sum(costs, Cost(0, 0))
-
-    def _widths(self, d: int) -> list[int]:
-        widths = [d]
+        flops, used = 0.0, 0.0
         for part in self.parts:
-            widths.append(part.columns(widths[-1]))
-        return widths
+            cost = part.cost(d)
+            flops, used, d = flops + cost.flops, used + cost.bytes, cost.columns
+        return Cost(flops, used, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -537,9 +518,6 @@ class StackedTransform(TileTransform):
         ends = np.cumsum([part.columns(tile.shape[1]) for part in self.parts])
         parts = zip(self.parts, np.split(G, ends[:-1], axis=-1), strict=True)
         return np.sum([part.vjp(tile, own) for part, own in parts], axis=0)
-
-    def columns(self, d: int) -> int:
-        return sum(part.columns(d) for part in self.parts)
 
     def dense(self, sparse: bool) -> bool:
         return all(part.dense(sparse) for part in self.parts)
@@ -571,7 +549,9 @@ def scale_columns(feature_map: Map, scale: bool | str) -> Map:
     if isinstance(feature_map, Stacked):
         return Stacked([scale_columns(part, scale) for part in feature_map.maps])
     wanted = feature_map.depends_on_units if scale == "auto" else scale
-    return Scaled() >> feature_map if wanted and not is_scaled(feature_map) else feature_map
+    if not wanted or is_scaled(feature_map):
+        return feature_map
+    return Composed.flat(Scaled(), feature_map)
 
 
 def count_scaled(feature_map: Map, scale: bool | str) -> int:
@@ -598,31 +578,6 @@ def clone_sharing_generators(part: Map) -> Map:
         if isinstance(value, Generator | RandomState)
     }
     return clone(part).set_params(**generators)
-
-
-def _transform_blocks(
-    fitted: Map, following: Map | None, blocks: Blocks
-) -> Iterator[Block | Batch] | Tiles:
-    """Return the features of blocks, validated for the domain of the map that follows."""
-    source = blocks()
-    if isinstance(source, Tiles):
-        return source.then(fitted, following)
-    return _iterate_features(fitted, following, source)
-
-
-def _iterate_features(
-    fitted: Map, following: Map | None, blocks: Iterable[Block | Batch]
-) -> Iterator[Block | Batch]:
-    """Iterate over the features of blocks; errors count rows from the first block."""
-    start = 0
-    for item in blocks:
-        block = item.block if isinstance(item, Batch) else item
-        try:
-            features = fitted._transform_between(block, following)
-        except RowError as error:
-            raise error.with_offset(start) from None
-        yield replace(item, block=features) if isinstance(item, Batch) else features
-        start += block.shape[0]
 
 
 def names_of(maps: Sequence[Map]) -> list[str]:

@@ -14,7 +14,6 @@ from mercer.maps._transform import Chain, kernel_on_first_stage
 from mercer.maps.base import Map, Rate
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.projection import RandomProjection, as_basis, check_projection, projection_size
-from mercer.maps.scaled import is_of_differences
 from mercer.maps.stages.fourier import FourierFeatures
 from mercer.maps.stages.projection import CheckedProjection, sample_projection
 from mercer.rng import Rng
@@ -150,7 +149,7 @@ class CompressiveFourier(Map):
         """The number of columns of P x."""
         check_is_fitted(self)
         chain: Any = self.tile_transform_
-        return int(chain.stages[0].columns(self.n_features_in_))
+        return int(chain.stages[0].cost(self.n_features_in_).columns)
 
     @property
     def rate(self) -> Rate:
@@ -160,7 +159,7 @@ class CompressiveFourier(Map):
     @property
     def depends_on_units(self) -> bool:
         """Whether gamma is computed from differences of rows; a basis is one of rows as given."""
-        return self.basis is None and is_of_differences(self._gamma())
+        return self.basis is None and isinstance(self.gamma, str)
 
     def check(self, d: int) -> None:
         estimator_name, m = type(self).__name__, self.n_measurements

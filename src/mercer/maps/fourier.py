@@ -22,11 +22,10 @@ from mercer._typing import Array
 from mercer.errors import ParameterError, Setting
 from mercer.kernels import Cauchy, CosineRBF, Gaussian, Kernel, Laplacian, Matern
 from mercer.kernels.registry import KernelOption
-from mercer.maps._bandwidth import GAMMA, Gamma
+from mercer.maps._bandwidth import GAMMA, OF_DIFFERENCES, Gamma
 from mercer.maps._size import SIZE
 from mercer.maps._transform import Chain
 from mercer.maps.base import INDEPENDENT, STRUCTURED, Map, Rate
-from mercer.maps.scaled import is_of_differences
 from mercer.maps.stages import linear
 from mercer.maps.stages.elementwise import RowNorm
 from mercer.maps.stages.fourier import build_fourier_features, count_frequencies
@@ -38,11 +37,14 @@ from mercer.validation.parameters import Flag, NumberOption, Option, Seed, Threa
 
 @dataclass(frozen=True)
 class _Density:
-    """Sampling density of w = scale(gamma) stretch(u, nu) g, g standard normal or Cauchy."""
+    """Sampling density of w = scale stretch(u, nu) g, g standard normal or Cauchy.
+
+    The scale is sqrt(variance gamma), and gamma for Cauchy's.
+    """
 
     kernel: Callable[..., Kernel]
     normal: bool = True
-    scale: Callable[[float], float] = lambda gamma: np.sqrt(2 * gamma)
+    variance: float = 2.0
     # A factor for each frequency, from a uniform number u.
     stretch: Callable[[Array, float], Array] | None = None
 
@@ -52,10 +54,10 @@ class _Density:
 
 _DENSITIES = {
     "gaussian": _Density(Gaussian),
-    "laplacian": _Density(Laplacian, normal=False, scale=lambda gamma: gamma),
+    "laplacian": _Density(Laplacian, normal=False),
     "cauchy": _Density(Cauchy, stretch=lambda u, nu: np.sqrt(-np.log(u))),
     "matern": _Density(Matern, stretch=lambda u, nu: np.sqrt(2 * nu) / chi_quantile(u, 2 * nu)),
-    "cosine-rbf": _Density(CosineRBF, scale=np.sqrt),
+    "cosine-rbf": _Density(CosineRBF, variance=1.0),
 }
 
 
@@ -194,7 +196,7 @@ class RandomFourier(Map):
     @property
     def depends_on_units(self) -> bool:
         """Whether gamma is computed from differences of rows, not of angles."""
-        return is_of_differences(self._gamma())
+        return isinstance(self.gamma, str) and self._kernel_name in OF_DIFFERENCES
 
     def size_for(self, error: float, delta: float) -> int | None:
         """Return the size by Hoeffding's inequality, for independent frequencies."""
@@ -216,9 +218,14 @@ class RandomFourier(Map):
     def build(self, rng: Rng, d: int, statistics: Any) -> Chain:
         density = _DENSITIES[self._kernel_name]
         self.gamma_ = self._gamma().value(d, statistics)
-        self.design_ = self._design(d) if self.design == "auto" else self.design
+        self.design_ = self.design
+        if self.design == "auto":  # by kernel and d alone: a larger D extends the map
+            rotates = density.normal and d <= 16384
+            wide = "orthogonal" if d < 64 else "hadamard"
+            self.design_ = "iid" if not rotates else "sobol" if d <= 32 else wide
         count = count_frequencies(self.n_components_, self.form)
-        projection = self._projection(rng, count, d, density.scale(self.gamma_) / (2 * np.pi))
+        scale = np.sqrt(density.variance * self.gamma_) if density.normal else self.gamma_
+        projection = self._projection(rng, count, d, scale / (2 * np.pi))
         if not np.isfinite(projection.max_norm()):
             why = " gives frequencies beyond float64. Use a smaller one."
             raise ParameterError(type(self).__name__, Setting("gamma", f"{self.gamma_:g}"), why)
@@ -271,12 +278,6 @@ class RandomFourier(Map):
         if self.design_ == "orthogonal":
             return linear.Matrix(linear.sample_orthogonal(rng, count, d) * stretch)
         return linear.Matrix(linear.sample_independent(rng, count, d, density.quantile) * stretch)
-
-    def _design(self, d: int) -> str:
-        """Return the design of "auto", by kernel and d alone: a larger D extends the map."""
-        if not _DENSITIES[self._kernel_name].normal or d > 16384:
-            return "iid"
-        return "sobol" if d <= 32 else "orthogonal" if d < 64 else "hadamard"
 
     def _gamma(self) -> Gamma:
         return Gamma(type(self).__name__, self._kernel_name, self.gamma)

@@ -267,15 +267,14 @@ class _Hashes(CodedTransform):
             cached[first] = ids, parameters
         return parameters
 
-    def columns(self, d: int) -> int:
-        return self.n_hashes << self.bits
-
     def astype(self, dtype: DTypeLike) -> _Hashes:
         return replace(self, dtype=np.dtype(dtype))
 
     def cost(self, d: int) -> Cost:
-        features = 0 if self.sparse_output else 8 * self.columns(d)
-        return Cost(_FLOPS * d * self.n_hashes, 8.0 * d + 12.0 * self.n_hashes + features)
+        columns = self.n_hashes << self.bits
+        features = 0 if self.sparse_output else 8 * columns
+        used = 8.0 * d + 12.0 * self.n_hashes + features
+        return Cost(_FLOPS * d * self.n_hashes, used, columns)
 
     def _logs(self, values: Array) -> Array:
         """Return ln |x|^p in float32; -inf for 0.

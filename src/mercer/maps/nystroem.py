@@ -22,7 +22,14 @@ from mercer.kernels.base import ratio
 from mercer.kernels.euclidean import Radial
 from mercer.kernels.gram import GramByExpansion, gram
 from mercer.kernels.registry import KernelOption, kernel_class, kernel_classes
-from mercer.maps._bandwidth import BANDWIDTH_RULES, GAMMA, OTHER_RULES, Gamma, sample_rows
+from mercer.maps._bandwidth import (
+    BANDWIDTH_RULES,
+    GAMMA,
+    OF_DIFFERENCES,
+    OTHER_RULES,
+    Gamma,
+    sample_rows,
+)
 from mercer.maps._landmarks import (
     inverse_square_root,
     pool_size,
@@ -33,7 +40,6 @@ from mercer.maps._landmarks import (
 from mercer.maps._transform import TileTransform
 from mercer.maps.base import Decay, Map
 from mercer.maps.block import Block, Dense
-from mercer.maps.scaled import is_of_differences
 from mercer.maps.stages.base import require
 from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
@@ -287,7 +293,8 @@ default="rpcholesky"
     @property
     def depends_on_units(self) -> bool:
         """Whether gamma is computed from differences of rows; given landmarks have its units."""
-        return isinstance(self.landmarks, str) and is_of_differences(self._gamma())
+        estimated = isinstance(self.landmarks, str) and isinstance(self.gamma, str)
+        return estimated and isinstance(self.kernel, str) and self._kernel_name in OF_DIFFERENCES
 
     def _given_landmarks(self) -> Any:
         return validate_rows(f"{type(self).__name__}: landmarks", self.landmarks)
@@ -394,7 +401,7 @@ class Landmarks(TileTransform):
         self.kernel.check(rows)
 
     def __call__(self, tile: Any, out: Array | None = None) -> Block:
-        shape = (tile.shape[0], self.columns(tile.shape[1]))
+        shape = (tile.shape[0], self.projection.shape[1])
         Z = ops.empty(shape, tile.dtype, tile) if out is None else out
         rows = tile.astype(self.projection.dtype, copy=False)
         K = None if self._expansion is None else self._expansion(rows)
@@ -432,9 +439,6 @@ class Landmarks(TileTransform):
         weights = weights * (2 * ratio(above - below, 2 * step * squares))
         return np.sum(weights, axis=-1, keepdims=True) * rows - weights @ landmarks
 
-    def columns(self, d: int) -> int:
-        return self.projection.shape[1]
-
     def dense(self, sparse: bool) -> bool:
         return True
 
@@ -453,4 +457,5 @@ class Landmarks(TileTransform):
 
     def cost(self, d: int) -> Cost:
         count, columns = self.projection.shape
-        return Cost(4.0 * count * d + self.projection.size, 8.0 * (2 * d + 2 * count + columns))
+        flops = 4.0 * count * d + self.projection.size
+        return Cost(flops, 8.0 * (2 * d + 2 * count + columns), columns)

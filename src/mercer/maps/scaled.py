@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import Array, is_csr
 from mercer.kernels import Kernel
 from mercer.kernels import Scaled as ScaledKernel
-from mercer.maps._bandwidth import Gamma
 from mercer.maps._transform import Chain
 from mercer.maps.base import Map
 from mercer.maps.stages.linear import Divide
@@ -21,7 +20,6 @@ from mercer.stats.basic import Range, Reservoir
 from mercer.validation.parameters import Flag, Option, Threads
 from mercer.validation.rows import warn_coarse_columns
 
-_OF_DIFFERENCES = ("gaussian", "laplacian", "cauchy", "matern")
 # Sampled rows. Columns that are rarely other than 0 need many of them: with 512 rows the accuracy
 # on pixels is 0.004 lower.
 _ROWS = 1024
@@ -120,14 +118,6 @@ class Scaled(Map):
     @classmethod
     def cases(cls) -> list[Map]:
         return [cls(), cls(center=False)]
-
-
-def is_of_differences(gamma: Gamma | None) -> bool:
-    """Return whether a gamma is computed from the data, for a kernel of differences.
-
-    A number is in the units of the columns.
-    """
-    return gamma is not None and isinstance(gamma.given, str) and gamma.kernel in _OF_DIFFERENCES
 
 
 def column_spread(rows: Any, weights: Array) -> tuple[Array, Array]:

@@ -137,11 +137,9 @@ class _Signs(CodedTransform):
         k = self.panel.shape[1]
         return Coded(signs.view(np.uint8), OneHot(2, 1 / np.sqrt(k), self.panel.dtype))
 
-    def columns(self, d: int) -> int:
-        return 2 * self.panel.shape[1]
-
     def cost(self, d: int) -> Cost:
-        return Cost(float(self.panel.size), 8.0 * (2 * d + 4 * self.panel.shape[1]))
+        columns = 2 * self.panel.shape[1]
+        return Cost(float(self.panel.size), 8.0 * (2 * d + 2 * columns), columns)
 
 
 def _divide_by_largest(tile: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,8 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from mercer._typing import Array, is_csr
-from mercer.data import table_schema
-from mercer.data.batches import Batch, Tiles
+from mercer.data.batches import Tiles
 from mercer.data.cells import mark_of
 from mercer.data.table_schema import (
     CATEGORY,
@@ -21,13 +19,13 @@ from mercer.data.table_schema import (
     TEXT,
     TableColumn,
     TableSchema,
+    category_names,
     number_schema,
 )
 from mercer.kernels import Kernel
 from mercer.kernels.euclidean import OfColumns
 from mercer.maps._transform import Chain, TileTransform
-from mercer.maps.base import Map
-from mercer.maps.block import Block
+from mercer.maps.base import ArrayTiles, Map
 from mercer.maps.scaled import column_spread
 from mercer.maps.stages.tabular import MISSING, TableEncoding
 from mercer.rng import Rng
@@ -337,32 +335,25 @@ class Tabular(Map):
         assert isinstance(stage, TableEncoding)
         return stage
 
-    def _fit_blocks(
-        self,
-        d: int,
-        blocks: Callable[[], Iterator[Block | Batch] | Tiles],
-        n_rows: Callable[[], int | None],
-    ) -> Self:
-        source = blocks()  # read by the next call
-        stream = source.stream if isinstance(source, Tiles) and not source.before else None
-        schema = None if stream is None else getattr(stream, "schema", None)
+    def _fit_tiles(self, d: int, tiles: ArrayTiles | Tiles) -> Self:
+        stream = tiles.stream if isinstance(tiles, Tiles) and not tiles.before else None
+        schema = None if stream is None else stream.schema
         if schema is None:
             names = getattr(self, "feature_names_in_", None) if stream is None else stream.columns
             names = [f"x{i}" for i in range(d)] if names is None else list(names)
             schema = number_schema(names)
         self.schema_ = schema
-        super()._fit_blocks(d, blocks, n_rows)
+        super()._fit_tiles(d, tiles)
         if stream is not None:
             self._name_categories(stream)
         return self
 
     def _name_categories(self, stream: Any) -> None:
         """Replace the hashes in the names of features by the texts of a stream."""
-        lookup = getattr(table_schema, "category_names", None)
         spans = self._features_of_hashes()
-        if lookup is None or not spans or not hasattr(stream, "record_batches"):
+        if not spans or not hasattr(stream, "record_batches"):
             return
-        texts = lookup(stream, {name: list(hashes) for name, hashes in spans.items()})
+        texts = category_names(stream, {name: list(hashes) for name, hashes in spans.items()})
         used = set(self.get_feature_names_out())
         renamed = {}
         for name, hashes in spans.items():
@@ -410,9 +401,6 @@ class SparseChain(Chain):
 
     def dense(self, sparse: bool) -> bool:
         return False
-
-    def astype(self, dtype: Any) -> SparseChain:
-        return SparseChain(tuple(stage.astype(dtype) for stage in self.stages))
 
 
 class _Features:

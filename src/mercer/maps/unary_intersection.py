@@ -115,6 +115,6 @@ class UnaryIntersection(CodedMap):
         ]
 
     @property
-    def bounds_(self) -> Bounds:
+    def bounds_(self) -> Bounds:  # type: ignore[override]
         """The range of the levels; values outside it are clipped to it, with a warning."""
         return Bounds(type(self).__name__, 0.0, self.high_)

@@ -464,7 +464,7 @@ def _supported(out: Array, *inputs: Array) -> bool:
     for a in inputs:
         if a.dtype != out.dtype:
             return False
-    return _is_contiguous(out) or _has_contiguous_rows(out)
+    return _has_contiguous_rows(out)
 
 
 def _supported_codes(codes: Array, fractions: Array | None, out: Array, values: Array) -> bool:
@@ -484,7 +484,8 @@ def _is_output(out: Array, dtypes: tuple[Any, ...]) -> bool:
 
 
 def _has_contiguous_rows(A: Array) -> bool:
-    return A.flags.aligned and (A.shape[1] < 2 or A.strides[1] == A.itemsize)
+    flags = A.flags
+    return flags.aligned and (flags.c_contiguous or A.shape[1] < 2 or A.strides[1] == A.itemsize)
 
 
 def _is_contiguous(a: Array) -> bool:
@@ -502,7 +503,8 @@ def _optional_rows(A: Array | None) -> Array | None:
 
 def _contiguous(a: Array) -> Array:
     """Return a, copied if it is not contiguous."""
-    return a if _is_contiguous(a) else a.copy(order="C")
+    flags = a.flags
+    return a if flags.c_contiguous and flags.aligned else a.copy(order="C")
 
 
 def _vector(a: Array | None, like: Array) -> Any:

@@ -31,6 +31,8 @@ class Device:
 
 
 _current: ContextVar[Device | None] = ContextVar("device", default=None)
+# Returns the device that `use_device` has chosen; None is the CPU.
+current_device: Callable[[], Device | None] = _current.get
 _devices_of_tensors: dict[str, Device] = {}
 
 
@@ -62,6 +64,9 @@ def use_device(device: str | None = "cuda", *, precision: str | None = None) -> 
     array([[3., 2.],
            [2., 3.]])
     """
+    if device is None and precision is None:
+        yield
+        return
     if precision is not None and precision not in _PRECISIONS:
         allowed = ", ".join(map(repr, _PRECISIONS))
         raise ValueError(f"precision must be one of {allowed}, got {precision!r}.")
@@ -147,11 +152,6 @@ def to_tensor_like(values: Any, X: Any) -> Any:
     if not is_tensor(X) or getattr(getattr(values, "dtype", None), "kind", "O") not in "biuf":
         return values
     return to_device_of(values, from_tensor(X)).tensor
-
-
-def current_device() -> Device | None:
-    """Return the device that `use_device` has chosen; None is the CPU."""
-    return _current.get()
 
 
 def device_of(rows: Any) -> Device | None:

@@ -8,8 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,18 +21,31 @@ _MAX_THREADS = 256
 
 T = TypeVar("T")
 
+
+class _Blas(NamedTuple):
+    """Functions that return and set the number of threads of one BLAS library.
+
+    The last user of ``one_blas_thread`` need not be on the thread of the first, and threadpoolctl
+    since 3.7 ignores calls from any other thread than the first. Hence ``set_threads`` is its
+    private function, which has no such rule.
+    """
+
+    get_threads: Callable[[], int | None]
+    set_threads: Callable[[int | None], Any]
+
+
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+_pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="mercer")
 # in_tile: True while the thread works on a tile, and must not wait for others of the pool.
 # n_threads: see limit_threads.
 _thread = threading.local()
 _blas_users = 0
 # Threads of each BLAS before it was limited; empty where none is limited.
 _blas_before: list[int | None] = []
-# threadpoolctl's controllers of the BLAS libraries: those whose number of threads holds for the
-# process, and those that have one for each thread that calls them.
-_blas: list[Any] = []
-_blas_of_threads: list[Any] = []
+# The BLAS libraries whose number of threads holds for the process, and those that have one for each
+# thread that calls them.
+_blas: list[_Blas] = []
+_blas_of_threads: list[_Blas] = []
 _MODULES = ("numpy", "scipy.linalg", "torch", "mkl", "numexpr", "cupy")  # that load a BLAS
 _modules = 0  # of these, imported when the libraries were looked for
 
@@ -111,7 +124,7 @@ def for_each(
     def run() -> None:
         _thread.in_tile = True
         try:
-            with _one_thread_here():
+            with _one_thread_here() if _blas_of_threads else nullcontext():
                 while queue:
                     try:
                         item = queue.popleft()
@@ -125,9 +138,10 @@ def for_each(
             _thread.in_tile = False
 
     outer = getattr(_thread, "in_tile", False)
-    workers = 1 if outer else _count_workers(len(items), cost, rows, n_jobs)
+    available = 1 if outer else n_threads(n_jobs)
+    workers = min(available, len(items)) if is_worth_threads(cost, rows) else 1
     with one_blas_thread():
-        helpers = [_get_pool().submit(run) for _ in range(workers - 1)]
+        helpers = [_pool.submit(run) for _ in range(workers - 1)]
         try:
             run()
         finally:
@@ -139,20 +153,6 @@ def for_each(
             helper.result()
 
 
-def _count_workers(items: int, cost: Cost, rows: int, n_jobs: int | None) -> int:
-    """Return the number of threads for so many items, the calling thread included."""
-    available = n_threads(n_jobs)
-    return min(available, items) if is_worth_threads(cost, rows) else 1
-
-
-def _get_pool() -> ThreadPoolExecutor:
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="mercer")
-        return _pool
-
-
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread until the last user of this context has left it.
@@ -162,20 +162,22 @@ def one_blas_thread() -> Iterator[None]:
     had are stored before it is limited: where a signal prevents the limit from being lifted, the
     next user lifts it.
     """
-    global _blas_users, _blas_before
+    global _blas_users, _blas_before, _modules
     inside = False
     try:
         with _lock:
             if _blas_users == 0:
                 _restore_blas()
-                if _modules != _count_modules():
+                modules = sum(name in sys.modules for name in _MODULES)
+                if _modules != modules:
                     _find_blas()
-                _blas_before = [library.get_num_threads() for library in _blas]
+                    _modules = modules
+                _blas_before = [library.get_threads() for library in _blas]
                 for library in _blas:
-                    _set_threads(library, 1)
+                    library.set_threads(1)
             _blas_users += 1
             inside = True
-        with _one_thread_here():
+        with _one_thread_here() if _blas_of_threads else nullcontext():
             yield
     finally:
         with _lock:
@@ -188,31 +190,30 @@ def one_blas_thread() -> Iterator[None]:
 @contextmanager
 def _one_thread_here() -> Iterator[None]:
     """Limit the libraries that have a number of threads for each caller, in this thread."""
-    limited: list[tuple[Any, int]] = []
+    limited: list[tuple[_Blas, int | None]] = []
     try:
         for library in _blas_of_threads:
-            limited.append((library, library.get_num_threads()))
-            _set_threads(library, 1)
+            limited.append((library, library.get_threads()))
+            library.set_threads(1)
         yield
     finally:
         for library, before in limited:
-            _set_threads(library, before)
+            library.set_threads(before)
 
 
 def _find_blas() -> None:
     """Look for the BLAS libraries that the imported modules have loaded."""
-    global _blas, _blas_of_threads, _modules
+    global _blas, _blas_of_threads
     from threadpoolctl import ThreadpoolController
 
-    _modules = _count_modules()
+    of_process: list[_Blas] = []
+    of_threads: list[_Blas] = []
     # BLAS alone: querying OpenMP too takes longer.
-    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-    _blas_of_threads = [each for each in libraries if _is_limited_by_thread(each)]
-    _blas = [each for each in libraries if not _is_limited_by_thread(each)]
-
-
-def _count_modules() -> int:
-    return sum(name in sys.modules for name in _MODULES)
+    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+        set_threads = getattr(library, "_real_set_num_threads", library.set_num_threads)
+        found = of_threads if _is_limited_by_thread(library) else of_process
+        found.append(_Blas(library.get_num_threads, set_threads))
+    _blas, _blas_of_threads = of_process, of_threads
 
 
 def _is_limited_by_thread(library: Any) -> bool:
@@ -232,26 +233,16 @@ def _restore_blas() -> None:
     """
     global _blas_before
     for library, before in zip(_blas, _blas_before, strict=False):
-        if before is not None and library.get_num_threads() == 1:
-            _set_threads(library, before)
+        if before is not None and library.get_threads() == 1:
+            library.set_threads(before)
     _blas_before = []
-
-
-def _set_threads(library: Any, number: int) -> None:
-    """Set the threads of one BLAS library.
-
-    The last user of ``one_blas_thread`` need not be on the thread of the first, and threadpoolctl
-    since 3.7 ignores calls from any other thread than the first. Hence its private function, which
-    has no such rule.
-    """
-    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
 
 
 def _reset_after_fork() -> None:
     """Reset the pool, the lock and the count of BLAS users: a fork has no threads but its own."""
     global _lock, _pool, _blas_users
     _lock = threading.Lock()
-    _pool = None
+    _pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="mercer")
     _thread.__dict__.clear()
     _blas_users = 0
     _restore_blas()

@@ -134,17 +134,19 @@ def override_limits(**values: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of one row: multiply-adds, and bytes of working memory (output included)."""
+    """Cost of one row: multiply-adds, bytes of working memory (output included), output columns."""
 
     flops: float
     bytes: float
+    columns: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.flops + other.flops, self.bytes + other.bytes)
+        columns = self.columns + other.columns
+        return Cost(self.flops + other.flops, self.bytes + other.bytes, columns)
 
     def sparse(self, d: int, share: float) -> Cost:
         """Return the cost where this share of the d values of a row is stored, output dense."""
-        return Cost(self.flops * share, self.bytes - 8.0 * d * (1 - share))
+        return Cost(self.flops * share, self.bytes - 8.0 * d * (1 - share), self.columns)
 
 
 def tile_rows(cost: Cost, most_rows: int = TILE_ROWS) -> int:

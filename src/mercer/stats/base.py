@@ -41,6 +41,17 @@ class Statistic(Protocol):
     def __add__(self, other: Self) -> Self: ...
 
 
+class Mergeable:
+    """Base class of statistics that define ``+=``; their sum is a copy with the other one added."""
+
+    __repr__ = short_repr
+
+    def __add__(self, other: Self) -> Self:
+        merged = copy.deepcopy(self)
+        merged += other
+        return merged
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """The complete state of a statistic, as a checkpoint stores it.
@@ -55,7 +66,7 @@ class State:
     values: dict[str, Any]
 
 
-class CombinedStatistics:
+class CombinedStatistics(Mergeable):
     """Several statistics of the same rows, computed in one pass.
 
     Parameters
@@ -63,8 +74,6 @@ class CombinedStatistics:
     *parts : Statistic
         ``CombinedStatistics(Moments(target=False), ClassSums()).parts`` holds them in this order.
     """
-
-    __repr__ = short_repr
 
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
@@ -81,14 +90,14 @@ class CombinedStatistics:
         for part in self.parts:
             part.add(block, y=y, weight=weight, start=start)
 
-    def __add__(self, other: Self) -> Self:
-        self._require_same_parts(other)
-        return self._with_parts(
-            [mine + theirs for mine, theirs in zip(self.parts, other.parts, strict=True)]
-        )
-
     def __iadd__(self, other: Self) -> Self:
-        self._require_same_parts(other)
+        mine, theirs = (
+            [type(part).__name__ for part in statistics.parts] for statistics in (self, other)
+        )
+        if mine != theirs:
+            raise ValueError(
+                f"Combined statistics {', '.join(mine)} do not merge with {', '.join(theirs)}."
+            )
         merged = list(self.parts)
         for i, part in enumerate(other.parts):
             merged[i] += part
@@ -120,15 +129,6 @@ class CombinedStatistics:
 
     def _with_parts(self, parts: Sequence[Any]) -> Self:
         return type(self)(*parts)
-
-    def _require_same_parts(self, other: CombinedStatistics) -> None:
-        mine, theirs = (
-            [type(part).__name__ for part in statistics.parts] for statistics in (self, other)
-        )
-        if mine != theirs:
-            raise ValueError(
-                f"Combined statistics {', '.join(mine)} do not merge with {', '.join(theirs)}."
-            )
 
 
 def empty_like(statistic: S) -> S:

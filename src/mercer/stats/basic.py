@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
 
-from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, Sparse, as_block, matrix
-from mercer.rng import Rng, open_interval
-from mercer.stats.base import frequency_weights
+from mercer.rng import Rng
+from mercer.stats.base import Mergeable, frequency_weights
 
 # Largest |x| that a fit accepts: its squares and their sums stay finite.
 _MAGNITUDE_LIMIT = {np.dtype(np.float32): 2.0**100, np.dtype(np.float64): 2.0**330}
 
 
-class RowCount:
+class RowCount(Mergeable):
     """Number of rows, whatever their weights."""
 
     accepts_device_blocks = True
-
-    __repr__ = short_repr
 
     def __init__(self) -> None:
         self.rows = 0
@@ -34,24 +30,22 @@ class RowCount:
         """Add the rows of a block."""
         self.rows += block.shape[0]
 
-    def __add__(self, other: RowCount) -> RowCount:
-        merged = copy.copy(self)
-        merged.rows += other.rows
-        return merged
+    def __iadd__(self, other: Self) -> Self:
+        self.rows += other.rows
+        return self
 
 
-class Magnitude:
-    """Largest absolute value of all rows; a value beyond the limit raises a RowError.
+class Magnitude(Mergeable):
+    """Number of rows and largest absolute value; a value beyond the limit raises a RowError.
 
     A fit derives bandwidths, scales and poles from squares and ratios of values, which must not
     overflow float64. The limit for float32 rows is smaller, since the fitted parameters are cast to
     float32 for them.
     """
 
-    __repr__ = short_repr
-
     def __init__(self, estimator_name: str) -> None:
         self.estimator_name = estimator_name
+        self.rows = 0
         self.largest = 0.0
         self.limit = _MAGNITUDE_LIMIT[np.dtype(np.float64)]
 
@@ -60,6 +54,7 @@ class Magnitude:
     ) -> None:
         """Add the rows of a block."""
         rows = matrix(block)
+        self.rows += rows.shape[0]
         self.limit = min(self.limit, _MAGNITUDE_LIMIT.get(rows.dtype, self.limit))
         stored = rows.data if is_csr(rows) else rows
         largest = float(max(stored.max(initial=0), -stored.min(initial=0)))
@@ -70,11 +65,11 @@ class Magnitude:
             self._raise_too_large(rows, stored, start)
         self.largest = max(self.largest, largest)
 
-    def __add__(self, other: Magnitude) -> Magnitude:
-        merged = copy.copy(self)
-        merged.largest = max(self.largest, other.largest)
-        merged.limit = min(self.limit, other.limit)
-        return merged
+    def __iadd__(self, other: Self) -> Self:
+        self.rows += other.rows
+        self.largest = max(self.largest, other.largest)
+        self.limit = min(self.limit, other.limit)
+        return self
 
     def require_representable(self) -> None:
         """Raise a ValueError where all values are so small that their squares underflow."""
@@ -100,10 +95,8 @@ class Magnitude:
         raise RowError(row + start, before, after)
 
 
-class Range:
+class Range(Mergeable):
     """Smallest and largest value of each column, over the rows whose weight is not 0."""
-
-    __repr__ = short_repr
 
     def __init__(self) -> None:
         self.rows = 0
@@ -114,31 +107,34 @@ class Range:
         self, block: Block, y: Array | None = None, weight: Array | None = None, start: int = 0
     ) -> None:
         """Add the rows of a block."""
-        rows = _drop_zero_weights(block, weight)
+        rows = matrix(block)
+        if weight is not None:
+            rows = rows[frequency_weights(rows.shape[0], weight) > 0]
         if rows.shape[0] == 0:
             return
         low, high = rows.min(axis=0), rows.max(axis=0)
         if is_csr(rows):
             low, high = low.toarray().ravel(), high.toarray().ravel()
-        self._merge(rows.shape[0], low.astype(np.float64), high.astype(np.float64))
+        part = Range()
+        part.rows = rows.shape[0]
+        part.low, part.high = low.astype(np.float64), high.astype(np.float64)
+        self += part
 
-    def __add__(self, other: Range) -> Range:
-        merged = copy.copy(self)
-        if other.low is not None and other.high is not None:
-            merged._merge(other.rows, other.low, other.high)
-        return merged
-
-    def _merge(self, rows: int, low: Array, high: Array) -> None:
-        if self.low is not None and self.low.shape != low.shape:
-            raise ValueError(
-                f"A Range of {len(self.low)} columns does not accept rows of {len(low)}."
-            )
-        self.rows += rows
-        self.low = low if self.low is None else np.minimum(self.low, low)
-        self.high = high if self.high is None else np.maximum(self.high, high)
+    def __iadd__(self, other: Self) -> Self:
+        if self.low is None or self.high is None:
+            self.rows, self.low, self.high = other.rows, other.low, other.high
+        elif other.low is not None and other.high is not None:
+            if self.low.shape != other.low.shape:
+                raise ValueError(
+                    f"A Range of {len(self.low)} columns does not accept rows of {len(other.low)}."
+                )
+            self.rows += other.rows
+            self.low = np.minimum(self.low, other.low)
+            self.high = np.maximum(self.high, other.high)
+        return self
 
 
-class _Deviations:
+class _Deviations(Mergeable):
     """Count, mean and sum of squared deviations, of scalars or columns.
 
     Merged by the formula of Chan, Golub and LeVeque, without cancellation. Values that overflow
@@ -149,12 +145,9 @@ class _Deviations:
     mean: Any
     _squares: Any  # sum of squared deviations from the mean
 
-    __repr__ = short_repr
-
-    def __add__(self, other: Self) -> Self:
-        merged = copy.copy(self)
-        merged._merge(other.count, other.mean, other._squares)
-        return merged
+    def __iadd__(self, other: Self) -> Self:
+        self._merge(other.count, other.mean, other._squares)
+        return self
 
     @np.errstate(over="ignore", invalid="ignore")
     def _merge(self, count: float, mean: Any, squares: Any) -> None:
@@ -248,7 +241,7 @@ class ColumnSpread(_Deviations):
         self._merge(count, mean, squares + zeros * mean**2)
 
 
-class Reservoir:
+class Reservoir(Mergeable):
     """Uniform sample of rows without replacement: those with the smallest keys.
 
     The key of a row is a hash of (seed, row index), so that the sample depends on the rows and the
@@ -261,8 +254,6 @@ class Reservoir:
         Rows of the sample; fewer where the data have fewer.
     seed : int
     """
-
-    __repr__ = short_repr
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
@@ -277,27 +268,41 @@ class Reservoir:
     ) -> None:
         """Add the rows of a block; ``start`` is the index of its first row in the stream."""
         n = block.shape[0]
-        keys = -np.log(open_interval(Rng(self.seed).words("reservoir", start, n)))
+        keys = -np.log(Rng(self.seed).uniform("reservoir", n, start=start))
         weights = frequency_weights(n, weight)
         if weight is not None:
             with np.errstate(divide="ignore"):
                 keys = keys / weights
-        self.count += int(np.count_nonzero(weights))
+        part = Reservoir(self.size, self.seed)
+        part.count = int(np.count_nonzero(weights))
         # beyond the largest key of a full sample no row is kept
         limit = self.keys[-1] if len(self.keys) == self.size else np.inf
         below = np.flatnonzero(keys < limit)
         smallest = below[np.argsort(keys[below], kind="stable")[: self.size]]
         if len(smallest) or not self._rows:
-            self._merge(keys[smallest], weights[smallest], as_block(matrix(block)[smallest]))
+            part.keys, part._weights = keys[smallest], weights[smallest]
+            part._rows = [as_block(matrix(block)[smallest])]
+        self += part
 
-    def __add__(self, other: Self) -> Self:
+    def __iadd__(self, other: Reservoir) -> Self:
         if (self.size, self.seed) != (other.size, other.seed):
             raise ValueError("Reservoirs of different size or seed do not merge.")
-        merged = copy.copy(self)
-        for block in other._rows:
-            merged._merge(other.keys, other._weights, block)
-        merged.count += other.count
-        return merged
+        self.count += other.count
+        if not other._rows:
+            return self
+        blocks = [*self._rows, *other._rows]
+        if any(isinstance(block, Sparse) for block in blocks):
+            from scipy.sparse import vstack
+
+            rows = vstack([block.tocsr() for block in blocks], format="csr")
+        else:
+            rows = np.concatenate([matrix(block) for block in blocks])
+        keys = np.concatenate([self.keys, other.keys])
+        order = np.argsort(keys, kind="stable")[: self.size]
+        self.keys = keys[order]
+        self._weights = np.concatenate([self._weights, other._weights])[order]
+        self._rows = [as_block(rows[order])]
+        return self
 
     @property
     def rows(self) -> Any:
@@ -313,24 +318,3 @@ class Reservoir:
         Its weight where all rows are in the sample; 1 otherwise, since it is sampled by its weight.
         """
         return self._weights if self.count <= self.size else np.ones(len(self.keys))
-
-    def _merge(self, keys: Array, weights: Array, block: Block) -> None:
-        all_keys = np.concatenate([self.keys, keys])
-        order = np.argsort(all_keys, kind="stable")[: self.size]
-        stacked = _stack([*self._rows, block])
-        self.keys = all_keys[order]
-        self._weights = np.concatenate([self._weights, weights])[order]
-        self._rows = [as_block(stacked[order])]
-
-
-def _drop_zero_weights(block: Block, weight: Array | None) -> Any:
-    rows = matrix(block)
-    return rows if weight is None else rows[frequency_weights(rows.shape[0], weight) > 0]
-
-
-def _stack(blocks: list[Block]) -> Any:
-    if any(isinstance(block, Sparse) for block in blocks):
-        from scipy.sparse import vstack
-
-        return vstack([block.tocsr() for block in blocks], format="csr")
-    return np.concatenate([block.toarray() for block in blocks])

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from mercer import ops
-from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.block import Block, matrix
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, Cost, max_classes
-from mercer.stats.base import State, frequency_weights
+from mercer.stats.base import Mergeable, State, frequency_weights
 from mercer.validation.rows import first_missing
 
 _KINDS = {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}
 
 
-class ClassSums:
+class ClassSums(Mergeable):
     """n_c = sum w and s_c = sum w z over the rows of each class c, in float64.
 
     Labels are numbers or text of any dtype; classes are added as they occur. For the target 1 in
@@ -28,8 +26,6 @@ class ClassSums:
     """
 
     accepts_device_blocks = True
-
-    __repr__ = short_repr
 
     def __init__(self) -> None:
         self._index: dict[Any, int] = {}  # label -> row of the counts and sums
@@ -60,7 +56,7 @@ class ClassSums:
         if n == 0:
             return
         codes = self._encode(labels, start)
-        self._grow(D)
+        self._grow(D, labels.dtype)
         self._counts += np.bincount(codes, weights=w, minlength=len(self._index))
         present, inverse = np.unique(codes, return_inverse=True)
         self._sums[present] += _sum_by_code(matrix(block), w, inverse, len(present))
@@ -80,12 +76,7 @@ class ClassSums:
         """Sum w z of each class, one row per class, in the order of ``classes``."""
         return self._sums[self._sorted()[1]]
 
-    def __add__(self, other: ClassSums) -> ClassSums:
-        merged = copy.deepcopy(self)
-        merged += other
-        return merged
-
-    def __iadd__(self, other: ClassSums) -> ClassSums:
+    def __iadd__(self, other: Self) -> Self:
         if not other._index:
             return self
         if self._kind not in (None, other._kind):
@@ -96,9 +87,8 @@ class ClassSums:
             )
         self._kind = other._kind
         assert other._dtype is not None
-        self._widen(other._dtype)
         index = [self._index.setdefault(label, len(self._index)) for label in other._index]
-        self._grow(other._sums.shape[1])
+        self._grow(other._sums.shape[1], other._dtype)
         self._counts[index] += other._counts
         self._sums[index] += other._sums
         return self
@@ -158,22 +148,14 @@ class ClassSums:
                 )
             self._kind = kind
             self._index.setdefault(label, len(self._index))
-        self._widen(labels.dtype)
         return np.array([self._index[label] for label in distinct])[codes]
 
-    def _widen(self, dtype: np.dtype[Any]) -> None:
-        """Promote the common dtype of the labels."""
+    def _grow(self, D: int, dtype: np.dtype[Any]) -> None:
+        """Allocate rows for the new labels; promote the common dtype of all labels."""
         if self._dtype is None:
             self._dtype = dtype
         elif self._dtype != dtype:
-            self._dtype = (
-                np.dtype(object)
-                if "O" in self._dtype.kind + dtype.kind
-                else np.result_type(self._dtype, dtype)
-            )
-
-    def _grow(self, D: int) -> None:
-        """Allocate rows for the new labels."""
+            self._dtype = np.result_type(self._dtype, dtype)
         classes, allocated = len(self._index), len(self._counts)
         if classes > max_classes(D):
             raise ValueError(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import copy
+from typing import Self
 
 import numpy as np
 
-from mercer._repr import short_repr
 from mercer._typing import Array
 from mercer.maps.block import Block
-from mercer.stats.base import frequency_weights
+from mercer.stats.base import Mergeable, frequency_weights
 
 
-class Histogram:
+class Histogram(Mergeable):
     """Histogram of the entries of all columns on logarithmic bins.
 
     The bins do not depend on the data, so that histograms merge exactly. Zeros and negative entries
@@ -35,8 +34,6 @@ class Histogram:
         Smallest and largest entry whose weight is not 0.
     """
 
-    __repr__ = short_repr
-
     def __init__(self, per_octave: int = 16, *, magnitudes: bool = False) -> None:
         self.per_octave = per_octave
         self.magnitudes = magnitudes
@@ -57,16 +54,15 @@ class Histogram:
         values = np.abs(values) if self.magnitudes else values
         counted = values[per_value > 0]
         zeros = [0.0] if np.count_nonzero(per_value) < np.count_nonzero(weights) * d else []
-        self._extend(
-            min([*zeros, counted.min(initial=np.inf)]), max([*zeros, counted.max(initial=-np.inf)])
-        )
+        self.low = min([self.low, *zeros, counted.min(initial=np.inf)])
+        self.high = max([self.high, *zeros, counted.max(initial=-np.inf)])
         positive, negative = values > 0, values < 0
         bins, inverse = np.unique(
             np.floor(np.log2(values[positive]) * self.per_octave), return_inverse=True
         )
         totals = np.bincount(inverse, weights=per_value[positive])
         for edge, total in zip(bins, totals, strict=True):
-            self._add_to_bin(int(edge), float(total))
+            self.bins[int(edge)] = self.bins.get(int(edge), 0.0) + float(total)
         self.negatives += float(per_value[negative].sum())
         self.zeros += (
             float(weights.sum()) * d
@@ -74,20 +70,18 @@ class Histogram:
             - float(per_value[negative].sum())
         )
 
-    def __add__(self, other: Histogram) -> Histogram:
+    def __iadd__(self, other: Self) -> Self:
         if self.per_octave != other.per_octave:
             raise ValueError(
                 f"Histograms of {self.per_octave} and {other.per_octave} bins per octave do not "
                 "merge."
             )
-        merged = copy.copy(self)
-        merged.bins = dict(self.bins)
-        merged.zeros += other.zeros
-        merged.negatives += other.negatives
-        merged._extend(other.low, other.high)
+        self.zeros += other.zeros
+        self.negatives += other.negatives
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         for edge, total in other.bins.items():
-            merged._add_to_bin(edge, total)
-        return merged
+            self.bins[edge] = self.bins.get(edge, 0.0) + total
+        return self
 
     def edges(self) -> tuple[Array, Array]:
         """Return the lower and the upper edges of the bins that are not empty, ascending."""
@@ -102,14 +96,8 @@ class Histogram:
         values = np.exp2((np.array(edges, dtype=np.float64) + 0.5) / self.per_octave)
         return values, np.array([self.bins[edge] for edge in edges])
 
-    def _extend(self, low: float, high: float) -> None:
-        self.low, self.high = min(self.low, low), max(self.high, high)
 
-    def _add_to_bin(self, edge: int, total: float) -> None:
-        self.bins[edge] = self.bins.get(edge, 0.0) + total
-
-
-class ColumnHistogram:
+class ColumnHistogram(Mergeable):
     """Weight and mean of the entries of each column in logarithmic bins.
 
     Bins are 1/16 octave wide on both sides of zero, and zeros have a bin of their own. The bins do
@@ -128,8 +116,6 @@ class ColumnHistogram:
 
     # Bins of float64 are numbered -17184 to 16384.
     _PER_OCTAVE, _OFFSET = 16, 1 << 15
-
-    __repr__ = short_repr
 
     def __init__(self, *, magnitudes: bool = False) -> None:
         self.magnitudes = magnitudes
@@ -166,22 +152,24 @@ class ColumnHistogram:
             np.concatenate([per_value, zeros[with_zeros]]),
             np.concatenate([per_value * values, np.zeros(len(with_zeros))]),
         )
-        self.__dict__.update((self + part).__dict__)
+        self += part
 
-    def __add__(self, other: ColumnHistogram) -> ColumnHistogram:
-        if not len(self.low) or not len(other.low):
-            return copy.copy(self if len(self.low) else other)
+    def __iadd__(self, other: ColumnHistogram) -> Self:
+        if not len(other.low):
+            return self
+        if not len(self.low):
+            vars(self).update(vars(other))
+            return self
         if len(self.low) != len(other.low):
             raise ValueError(
                 f"Histograms of {len(self.low)} and {len(other.low)} columns do not merge."
             )
-        merged = ColumnHistogram(magnitudes=self.magnitudes)
-        merged.low, merged.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        self.low, self.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         parts = (
             (getattr(self, name), getattr(other, name)) for name in ("keys", "weights", "sums")
         )
-        merged._set_bins(*(np.concatenate(pair) for pair in parts))
-        return merged
+        self._set_bins(*(np.concatenate(pair) for pair in parts))
+        return self
 
     def column(self, j: int) -> tuple[Array, Array]:
         """Return the means of the bins of column j that are not empty, ascending, and weights."""

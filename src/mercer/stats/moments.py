@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from mercer import ops
-from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.maps.block import Block, gram_operand
 from mercer.parallel.device import device_of, for_each_device_tile
 from mercer.parallel.threads import for_each, row_slices
 from mercer.parallel.tile_size import PANEL, SHARD, Cost, grid
-from mercer.stats.base import State, frequency_weights
+from mercer.stats.base import Mergeable, State, frequency_weights
 from mercer.stats.packed_symmetric import PackedSymmetric
 
 # Magnitudes whose sums of squares stay well inside float32.
@@ -24,7 +23,7 @@ _FLOAT32_SAFE = 1e-15, 1e15
 _CENTERED_ROWS = 256
 
 
-class Moments:
+class Moments(Mergeable):
     """n, sum z, sum z z', and with a target sum y, sum y y', sum z y', about a shift, in float64.
 
     Each block is centered by its own mean before its products are computed in its own dtype, and
@@ -54,8 +53,6 @@ class Moments:
     """
 
     accepts_device_blocks = True
-
-    __repr__ = short_repr
 
     def __init__(self, *, target: bool = True, wide: bool = False) -> None:
         self.target = target
@@ -127,20 +124,15 @@ class Moments:
         D = self._products.size
         return self._cross - np.outer(self._sum[:D], self._sum[D:] / self._require_rows())
 
-    def __add__(self, other: Moments) -> Moments:
-        merged = copy.deepcopy(self)
-        merged += other
-        return merged
-
-    def __sub__(self, other: Moments) -> Moments:
+    def __sub__(self, other: Self) -> Self:
         left = copy.deepcopy(self)
         left -= other
         return left
 
-    def __iadd__(self, other: Moments) -> Moments:
+    def __iadd__(self, other: Self) -> Self:
         return self._combine(other, +1)
 
-    def __isub__(self, other: Moments) -> Moments:
+    def __isub__(self, other: Self) -> Self:
         return self._combine(other, -1)
 
     def state(self) -> State:
@@ -190,11 +182,19 @@ class Moments:
         else:
             prepare = _center_on_device if ops.is_device(rows) else _center
         part = prepare(rows, weights, None if w is None else np.sqrt(w), weighted)
+        D, mean = rows.shape[1], np.concatenate([part.mean, y_mean])
         if self.targets is None:
-            self._begin(np.concatenate([part.mean, y_mean]), rows, Y.shape[1])
-        D = rows.shape[1]
-        part.add_to(self._products)  # first: where it runs out of memory, nothing has changed
-        steps = np.concatenate([part.mean, y_mean]) - self._shift
+            self._products = PackedSymmetric(D, like=rows)
+            self.targets = Y.shape[1]
+            self._shift, self._sum = mean, np.zeros(D + self.targets)
+            self._cross = np.zeros((D, self.targets))
+            self._squares = np.zeros((self.targets, self.targets))
+        # products first: where they run out of memory, nothing has changed
+        if is_csr(part.rows):
+            self._products.add_csr((part.rows.T @ part.rows).tocsr())
+        else:
+            self._products.add_products(part.rows)
+        steps = mean - self._shift
         a, b = steps[:D], steps[D:]
         rest = np.concatenate([part.residual, weighted.sum(axis=0)])
         shifted_sum = rest + n * steps
@@ -206,13 +206,6 @@ class Moments:
         self._pending.append((n, a, part.residual))
         if len(self._pending) == SHARD:
             self._shifted()
-
-    def _begin(self, shift: Array, rows: Any, targets: int) -> None:
-        D = rows.shape[1]
-        self._products = PackedSymmetric(D, like=rows)
-        self.targets = targets
-        self._shift, self._sum = shift, np.zeros(D + targets)
-        self._cross, self._squares = np.zeros((D, targets)), np.zeros((targets, targets))
 
     def _shifted(self) -> PackedSymmetric:
         """Apply pending updates, R'A + A'(R + diag(n) A), and return the products."""
@@ -227,7 +220,7 @@ class Moments:
         return self._products
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _combine(self, other: Moments, sign: int) -> Moments:
+    def _combine(self, other: Self, sign: int) -> Self:
         if other.targets is None:
             return self
         if self.targets is None:
@@ -283,13 +276,6 @@ class _CenteredBlock:
     residual: Array
     cross: Array
 
-    def add_to(self, products: PackedSymmetric) -> None:
-        """Add the products of the rows."""
-        if is_csr(self.rows):
-            products.add_csr((self.rows.T @ self.rows).tocsr())
-        else:
-            products.add_gram(self.rows)
-
 
 def _uncentered_csr(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _CenteredBlock:
     """Cast CSR rows to float64; they stay sparse, with the mean 0."""
@@ -302,19 +288,8 @@ def _uncentered_csr(rows: Any, w: Array, roots: Array | None, weighted: Array) -
 
 def _center(rows: Array, w: Array, roots: Array | None, weighted: Array) -> _CenteredBlock:
     """Center rows in their dtype, or in float64 where float32 products might overflow."""
-    if rows.dtype == np.float32:
-        part, largest = _center_in(np.dtype(np.float32), rows, w, roots, weighted)
-        low, high = _FLOAT32_SAFE
-        if np.all((largest == 0) | ((largest >= low) & (largest <= high))):
-            return part
-    return _center_in(np.dtype(np.float64), rows, w, roots, weighted)[0]
-
-
-def _center_in(
-    dtype: np.dtype[Any], rows: Array, w: Array, roots: Array | None, weighted: Array
-) -> tuple[_CenteredBlock, Array]:
-    """Return the centered block, and the largest magnitude of each of its columns."""
     n, D = rows.shape
+    dtype = np.dtype(np.float32 if rows.dtype == np.float32 else np.float64)
     Z = np.empty((n, D), dtype)
     mean, largest = np.empty(D, dtype), np.zeros(D, dtype)
     sums = np.zeros((1 + weighted.shape[1], D))  # of z - mean times w, and times y
@@ -334,7 +309,10 @@ def _center_in(
                     np.maximum(largest[panel], each, out=largest[panel])
 
     for_each(work, list(row_slices(D, PANEL)), Cost(8.0 * D, 0.0), n)
-    return _CenteredBlock(Z, mean.astype(np.float64), sums[0], sums[1:].T), largest
+    low, high = _FLOAT32_SAFE
+    if dtype == np.float32 and not np.all((largest == 0) | ((largest >= low) & (largest <= high))):
+        return _center(rows.astype(np.float64), w, roots, weighted)
+    return _CenteredBlock(Z, mean.astype(np.float64), sums[0], sums[1:].T)
 
 
 def _center_on_device(rows: Any, w: Array, roots: Array | None, weighted: Array) -> _CenteredBlock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -39,55 +39,52 @@ class PackedSymmetric:
 
     def __init__(self, size: int, packed: Array | None = None, *, like: Any = None) -> None:
         self.size = size
-        self.panel = DEVICE_PANEL if ops.is_device(like) else PANEL
-        length = _packed_length(size, self.panel)
-        self.packed: Any = (
-            packed
-            if packed is not None
-            else np.zeros(length, like=like if self.on_device else None)
-        )
+        on_device = ops.is_device(like)
+        self.panel = DEVICE_PANEL if on_device else PANEL
+        panels = row_slices(size, self.panel)
+        length = sum((rows.stop - rows.start) * (size - rows.start) for rows in panels)
+        if packed is None:
+            packed = np.zeros(length, like=like if on_device else None)
+        self.packed: Any = packed
         if self.packed.shape != (length,):
             raise ValueError(
                 f"A symmetric matrix of {size} columns stores {length} entries, got "
                 f"{self.packed.shape}."
             )
 
-    @property
-    def on_device(self) -> bool:
-        """Whether the entries are in device memory."""
-        return self.panel != PANEL
-
-    def add_gram(self, Z: Any) -> None:
-        """Add Z'Z, with products in the dtype of Z."""
-        if self.on_device:
-            panels = [(rows, stored.tensor) for rows, stored in self._panels()]
-            torch_ops().matmul.add_gram(ops.asarray_like(Z, self.packed).tensor, panels)
+    def add_products(self, A: Any, B: Any = None) -> None:
+        """Add A'B, which is symmetric up to rounding; without B add A'A, in the dtype of A."""
+        if ops.is_device(self.packed):
+            self._add_on_device(A, B)
             return
-        Z = np.asarray(Z)
-        syrk = ssyrk if Z.dtype == np.float32 else dsyrk
+        A = np.asarray(A)
+        right = A if B is None else B
+        syrk = ssyrk if A.dtype == np.float32 else dsyrk
 
         def work(tile: Tile) -> None:
             rows, columns, stored = tile
-            if rows == columns:  # matmul would also copy one triangle to the other
-                stored += syrk(1.0, Z[:, rows].T, lower=1).T
+            if B is None and rows == columns:  # matmul would also copy one triangle to the other
+                stored += syrk(1.0, A[:, rows].T, lower=1).T
             else:
-                stored += Z[:, rows].T @ Z[:, columns]
+                stored += A[:, rows].T @ right[:, columns]
 
-        self._for_each_tile(work, Z.shape[0])
+        tiles = [
+            (rows, columns, stored[:, columns.start - rows.start : columns.stop - rows.start])
+            for rows, stored in self._panels()
+            for columns in row_slices(self.size, PANEL)
+            if columns.start >= rows.start
+        ]
+        for_each(work, tiles, Cost(float(len(self.packed)), 0.0), A.shape[0])
 
-    def add_products(self, A: Array, B: Array) -> None:
-        """Add A'B, which is symmetric up to rounding."""
-        if self.on_device:
-            A, B = (ops.asarray_like(part, self.packed) for part in (A, B))
-            for rows, stored in self._panels():
-                stored += A[:, rows].T @ B[:, rows.start :]
+    def _add_on_device(self, A: Any, B: Any) -> None:
+        A = ops.asarray_like(A, self.packed)
+        if B is None:
+            panels = [(rows, stored.tensor) for rows, stored in self._panels()]
+            torch_ops().matmul.add_gram(A.tensor, panels)
             return
-
-        def work(tile: Tile) -> None:
-            rows, columns, stored = tile
-            stored += A[:, rows].T @ B[:, columns]
-
-        self._for_each_tile(work, A.shape[0])
+        B = ops.asarray_like(B, self.packed)
+        for rows, stored in self._panels():
+            stored += A[:, rows].T @ B[:, rows.start :]
 
     def add_csr(self, other: Any) -> None:
         """Add a symmetric CSR matrix."""
@@ -97,14 +94,14 @@ class PackedSymmetric:
 
     def add(self, other: PackedSymmetric, sign: int) -> None:
         """Add another packed matrix (sign +1), or subtract it (sign -1)."""
-        if self.on_device != other.on_device:
+        if ops.is_device(self.packed) != ops.is_device(other.packed):
             self._move_to_host()
             other = other.to_host()
         (np.add if sign > 0 else np.subtract)(self.packed, other.packed, out=self.packed)
 
     def to_host(self) -> PackedSymmetric:
         """Return a copy in host memory, or this matrix where it is there already."""
-        if not self.on_device:
+        if not ops.is_device(self.packed):
             return self
         result = PackedSymmetric(self.size)
         panels = result._panels()
@@ -144,16 +141,3 @@ class PackedSymmetric:
             shape = (rows.stop - rows.start, self.size - rows.start)
             yield rows, self.packed[at : at + shape[0] * shape[1]].reshape(shape)
             at += shape[0] * shape[1]
-
-    def _for_each_tile(self, work: Callable[[Tile], None], depth: int) -> None:
-        tiles = [
-            (rows, columns, stored[:, columns.start - rows.start : columns.stop - rows.start])
-            for rows, stored in self._panels()
-            for columns in row_slices(self.size, PANEL)
-            if columns.start >= rows.start
-        ]
-        for_each(work, tiles, Cost(float(len(self.packed)), 0.0), depth)
-
-
-def _packed_length(size: int, panel: int) -> int:
-    return sum((rows.stop - rows.start) * (size - rows.start) for rows in row_slices(size, panel))

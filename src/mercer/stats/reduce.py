@@ -202,8 +202,19 @@ class Total(Generic[S]):
         self.consistent = True  # False during a merge
         self.partial: tuple[S, int] | None = None  # shard of a checkpoint to go on with, and rows
 
-    def merge(self, index: int, shard: S, rows: int, *, last: bool = False) -> None:
-        """Merge shard number ``index``, which has so many rows and must not be used afterwards."""
+    def merge(
+        self,
+        index: int,
+        shard: S,
+        rows: int,
+        writer: _CheckpointWriter | None = None,
+        *,
+        last: bool = False,
+    ) -> None:
+        """Merge shard number ``index``, which has so many rows and must not be used afterwards.
+
+        The writer writes a checkpoint then, if one is due.
+        """
         if index != self.shards:
             problem = (
                 "is already merged"
@@ -215,6 +226,8 @@ class Total(Generic[S]):
         self.sum = shard if self.sum is None else operator.iadd(self.sum, shard)
         self.shards, self.rows, self.complete = self.shards + 1, self.rows + rows, last
         self.consistent = True
+        if writer is not None:
+            writer.write_if_due()
 
 
 class _CheckpointWriter:
@@ -298,18 +311,11 @@ def _sum_locally(
     blocks, done = int(done > 0), total.rows + done
     batches = _read_blocks(source) if rows is None else rows.batches(done)
 
-    def is_full() -> bool:
-        return blocks == SHARD if rows is None else done - total.rows >= rows.step
-
-    def finish(last: bool) -> None:
-        total.merge(total.shards, shard, done - total.rows, last=last)
-        if writer is not None:
-            writer.write_if_due()
-
     with closing(batches):
         for batch in batches:
-            if is_full():
-                finish(last=False)
+            full = blocks == SHARD if rows is None else done - total.rows >= rows.step
+            if full:
+                total.merge(total.shards, shard, done - total.rows, writer)
                 shard, blocks = empty_like(total.template), 0
             batch.add_to(shard)
             blocks, done = blocks + 1, batch.start + batch.block.shape[0]
@@ -320,7 +326,7 @@ def _sum_locally(
             if progress is not None:
                 progress(done, None if rows is None else rows.stream.rows)
     if blocks:
-        finish(last=True)
+        total.merge(total.shards, shard, done - total.rows, writer, last=True)
 
 
 def _sum_on_cluster(
@@ -335,9 +341,7 @@ def _sum_on_cluster(
     with closing(dask_cluster.submit_shards(client, rows, template, total.shards)) as shards:
         for shard, shard_rows in shards:
             last = total.rows + shard_rows == n_rows
-            total.merge(total.shards, shard, shard_rows, last=last)
-            if writer is not None:
-                writer.write_if_due()
+            total.merge(total.shards, shard, shard_rows, writer, last=last)
             if progress is not None:
                 progress(total.rows, n_rows)
 

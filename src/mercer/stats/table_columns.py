@@ -6,17 +6,15 @@ and variances do so to twice the digits of float64 for halves of whole tiles.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
 from mercer.data.calendar import date_parts, require_dates
 from mercer.maps.block import Block, Dense, matrix
-from mercer.stats.base import frequency_weights
+from mercer.stats.base import Mergeable, frequency_weights
 from mercer.stats.basic import Reservoir
 
 CATEGORIES = 65_536
@@ -30,7 +28,7 @@ _LARGEST_INTEGER = 2.0**53
 _SPLIT = 2.0**27 + 1  # Veltkamp's, for float64
 
 
-class TableColumns:
+class TableColumns(Mergeable):
     """Missing cells, moments, extremes and a sample of numbers; counts of categories; date parts.
 
     Parameters
@@ -46,8 +44,6 @@ class TableColumns:
     seed : int
         Of the sample.
     """
-
-    __repr__ = short_repr
 
     def __init__(
         self,
@@ -112,19 +108,16 @@ class TableColumns:
         if held >= _BUFFER_ROWS or held * rows.shape[1] >= _BUFFER_NUMBERS:
             self._flush()
 
-    def __add__(self, other: Self) -> Self:
+    def __iadd__(self, other: Self) -> Self:
         self._flush()
         other._flush()
-        merged = copy.copy(self)
-        merged._moments = self._moments + other._moments
-        merged._counters = self._counters + other._counters
-        merged._parts = self._parts + other._parts
-        merged._sample = self._sample + other._sample
-        merged._counts = [
-            mine + theirs for mine, theirs in zip(self._counts, other._counts, strict=True)
-        ]
-        merged._buffer = []
-        return merged
+        self._moments = self._moments + other._moments
+        self._counters = self._counters + other._counters
+        self._parts = self._parts + other._parts
+        self._sample += other._sample
+        for i, counts in enumerate(other._counts):
+            self._counts[i] += counts
+        return self
 
     def _flush(self) -> None:
         """Add the rows of the buffer to all statistics, consecutive ones of one length at once."""
@@ -385,7 +378,7 @@ class DateRanges:
         return self.high > self.low
 
 
-class CategoryCounts:
+class CategoryCounts(Mergeable):
     """Weights of the distinct hashes of a column, exactly, up to ``limit`` of them.
 
     Of more hashes the smallest are kept, with exact weights: they are a uniform sample of the
@@ -430,13 +423,12 @@ class CategoryCounts:
         self.rows += len(values)
         self._merge(values.astype(np.int64), weights)
 
-    def __add__(self, other: Self) -> Self:
-        merged = copy.copy(self)
-        merged.missing += other.missing
-        merged.rows += other.rows
-        merged._merge(other.hashes, other.weights)
-        merged.truncated |= other.truncated
-        return merged
+    def __iadd__(self, other: Self) -> Self:
+        self.missing += other.missing
+        self.rows += other.rows
+        self._merge(other.hashes, other.weights)
+        self.truncated |= other.truncated
+        return self
 
     @property
     def distinct(self) -> float:

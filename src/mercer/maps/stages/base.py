@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from mercer import ops
 from mercer._typing import Array
+from mercer.parallel.tile_size import Cost
 
 _LARGEST = 1e150  # of a number of a stage: products of two are finite
 
@@ -19,17 +20,25 @@ class FrozenArrays:
     """Record of arrays and numbers that do not change."""
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays by field name, for casts, copies, files and costs."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if ops.is_array(value)}
+        """Return the arrays by field name, those of other records in it among them."""
+        arrays: dict[str, Array] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, FrozenArrays):
+                arrays |= value.arrays()
+            elif ops.is_array(value):
+                arrays[field.name] = value
+        return arrays
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return a copy with floating-point arrays of another dtype."""
-        cast: dict[str, Any] = {
-            name: array.astype(dtype, copy=False)
-            for name, array in self.arrays().items()
-            if array.dtype.kind == "f"
-        }
+        cast: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, FrozenArrays):
+                cast[field.name] = value.astype(dtype)
+            elif ops.is_array(value) and value.dtype.kind == "f":
+                cast[field.name] = value.astype(dtype, copy=False)
         return replace(self, **cast)
 
     def check(self, d: int) -> None:
@@ -84,14 +93,9 @@ class Stage(FrozenArrays):
         """
         raise TypeError(f"{type(self).__name__} has no gradient.")
 
-    def columns(self, d: int) -> int:
-        """Return the number of output columns for d input columns."""
-        return d
+    def cost(self, d: int) -> Cost:
+        """Return the cost of one row of d columns: bytes of output and working space, not input.
 
-    def flops(self, d: int) -> float:
-        """Return the multiply-adds for one row of d columns."""
-        return 8.0 * self.columns(d)
-
-    def scratch(self, d: int) -> int:
-        """Return the numbers of working space for one row, beside input and output."""
-        return 0
+        Bytes are those of float64, so that both dtypes have equal tiles.
+        """
+        return Cost(8.0 * d, 8.0 * d, d)

@@ -15,6 +15,7 @@ import numpy as np
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.maps.stages.base import Stage, require
+from mercer.parallel.tile_size import Cost
 from mercer.validation.rows import require_finite, require_nonnegative
 
 _MAX_TERMS = 2**20  # of a series; a few dozen are enough for every dtype
@@ -71,8 +72,9 @@ class Lift(Stage):
         slopes = (self(above).reshape(shape) - self(below).reshape(shape)) / width
         return np.einsum("ijq,...ijq->...ij", slopes, G.reshape(*G.shape[:-1], *shape[1:]))
 
-    def columns(self, d: int) -> int:
-        return d * self.values
+    def cost(self, d: int) -> Cost:
+        columns = d * self.values
+        return Cost(8.0 * columns, 8.0 * columns, columns)
 
     def _signed_lift(self, X: Array, out: Array, bad: Array) -> None:
         self.lift(np.abs(X) if self.odd else X, out, bad)
@@ -81,11 +83,12 @@ class Lift(Stage):
 
     def _lifted_csr(self, X: Any, data: Array) -> Any:
         """Return the CSR matrix of lifted data; column indices stay sorted."""
-        large = max(self.columns(X.shape[1]), len(data)) > np.iinfo(np.int32).max
+        columns = X.shape[1] * self.values
+        large = max(columns, len(data)) > np.iinfo(np.int32).max
         kind = np.dtype(np.int64) if large else X.indices.dtype
         indices = ops.spread(X.indices, np.empty((X.nnz, self.values), kind)).ravel()
         parts = (data, indices, X.indptr.astype(kind, copy=False) * kind.type(self.values))
-        lifted = type(X)(parts, shape=(X.shape[0], self.columns(X.shape[1])))
+        lifted = type(X)(parts, shape=(X.shape[0], columns))
         lifted.has_canonical_format = True
         return lifted
 
@@ -252,8 +255,9 @@ class CosSin(Stage):
         require(valid, self, f"one phase or none, got an array of shape {self.phase.shape}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
-        out = ops.empty((len(X), self.columns(X.shape[1])), X.dtype, X) if out is None else out
         pairs = X.shape[1] - len(self.phase)
+        if out is None:
+            out = ops.empty((len(X), 2 * pairs + len(self.phase)), X.dtype, X)
         ops.cossin(X[:, :pairs], self.scale, out[:, : 2 * pairs])
         if len(self.phase):
             _copy(ops.cos_(X[:, pairs:], self.scale, self.phase), out[:, 2 * pairs :])
@@ -269,8 +273,9 @@ class CosSin(Stage):
         last = Cos(self.scale, self.phase).vjp(X[:, pairs:], G[..., 2 * pairs :])
         return np.concatenate([slopes, last], axis=-1)
 
-    def columns(self, d: int) -> int:
-        return 2 * d - len(self.phase)
+    def cost(self, d: int) -> Cost:
+        columns = 2 * d - len(self.phase)
+        return Cost(8.0 * columns, 8.0 * columns, columns)
 
 
 @dataclass(frozen=True, eq=False)

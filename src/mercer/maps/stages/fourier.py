@@ -13,6 +13,7 @@ from mercer.errors import RowError
 from mercer.maps.stages.base import Stage, require
 from mercer.maps.stages.elementwise import Cos, CosSin
 from mercer.maps.stages.linear import Hadamard, Matrix
+from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.validation.rows import value_range
 
@@ -34,14 +35,15 @@ class FourierFeatures(Stage):
 
     def check(self, d: int) -> None:
         self.linear.check(d)
-        self.link.check(self.linear.columns(d))
+        self.link.check(self.linear.cost(d).columns)
         norm = self.linear.max_norm()
         valid = abs(self.max_norm - norm) <= 1e-9 * norm < np.inf
         require(valid, self, f"a largest norm of {norm}, got {self.max_norm}")
 
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         linear, link = self.linear, self.link
-        out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X) if out is None else out
+        if out is None:
+            out = ops.empty((X.shape[0], self.cost(X.shape[1]).columns), X.dtype, X)
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(linear, Hadamard):
                 rows = X.toarray() if is_csr(X) else X
@@ -65,12 +67,14 @@ class FourierFeatures(Stage):
                 link(linear(X), out)
             else:
                 ops.product_cossin(X, linear.panel, link.scale, out)
-        unresolved = self._unresolved_rows(X, X.dtype)
-        if len(unresolved):
-            rows = X[unresolved].astype(np.float64)
-            self._require_resolved(rows, unresolved)
-            t = linear.astype(np.float64)(rows)
-            out[unresolved] = link((t - np.rint(t)).astype(X.dtype))
+        least, largest = value_range(X)
+        if not max(largest, -least) <= self.max_entry(X.dtype, X.shape[1]):  # NaN included
+            unresolved = self._unresolved_rows(X, X.dtype)
+            if len(unresolved):
+                rows = X[unresolved].astype(np.float64)
+                self._require_resolved(rows, unresolved)
+                t = linear.astype(np.float64)(rows)
+                out[unresolved] = link((t - np.rint(t)).astype(X.dtype))
         return out
 
     def vjp(self, X: Any, G: Array) -> Array:
@@ -89,20 +93,10 @@ class FourierFeatures(Stage):
         pairs = len(factors) - len(self.link.phase)
         return np.concatenate([np.repeat(factors[:pairs], 2), factors[pairs:]])
 
-    def columns(self, d: int) -> int:
-        return self.link.columns(self.linear.columns(d))
-
-    def flops(self, d: int) -> float:
-        return self.linear.flops(d) + self.link.flops(self.linear.columns(d))
-
-    def scratch(self, d: int) -> int:
-        return self.linear.columns(d) + self.linear.scratch(d)
-
-    def arrays(self) -> dict[str, Array]:
-        return self.linear.arrays() | self.link.arrays()
-
-    def astype(self, dtype: Any) -> FourierFeatures:
-        return FourierFeatures(self.linear.astype(dtype), self.link.astype(dtype), self.max_norm)
+    def cost(self, d: int) -> Cost:
+        linear = self.linear.cost(d)
+        link = self.link.cost(linear.columns)
+        return Cost(linear.flops + link.flops, linear.bytes + link.bytes, link.columns)
 
     def max_entry(self, dtype: Any, d: int) -> float:
         """Return the largest entry of a row of d for which this dtype resolves the phases."""
@@ -111,13 +105,9 @@ class FourierFeatures(Stage):
 
     def _unresolved_rows(self, X: Any, dtype: Any) -> Array:
         """Return the indices of the rows whose phases this dtype does not resolve."""
-        most = self.max_entry(dtype, X.shape[1])
-        least, largest = value_range(X)
-        if max(largest, -least) <= most:
-            return np.empty(0, dtype=np.intp)
         sizes = abs(X).max(axis=1)
         sizes = sizes.toarray().ravel() if hasattr(sizes, "toarray") else sizes
-        return np.flatnonzero(sizes > most)
+        return np.flatnonzero(sizes > self.max_entry(dtype, X.shape[1]))
 
     def _require_resolved(self, rows: Any, numbers: Array) -> None:
         """Raise a RowError for the first row that float64 does not resolve."""

@@ -12,6 +12,7 @@ from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.maps.stages.base import Stage, require
 from mercer.maps.stages.linear import Matrix
+from mercer.parallel.tile_size import Cost
 
 EXPONENTS = {
     "exponential": lambda x, beta: beta * np.sqrt(2 * x),
@@ -65,7 +66,8 @@ class LaplaceFeatures(Stage):
         self.linear.check(d)
         panel = getattr(self.linear, "panel", None)
         require(panel is None or bool(np.all(panel >= 0)), self, "weights of at least 0")
-        require(self.offsets.shape == (self.linear.columns(d),), self, "an offset for each weight")
+        columns = self.linear.cost(d).columns
+        require(self.offsets.shape == (columns,), self, "an offset for each weight")
         require(0 <= self.shift < np.inf, self, f"a shift of at least 0, got {self.shift}")
         if self.exponent is not None:
             valid = self.exponent.kernel in EXPONENTS and 0 < self.exponent.beta < np.inf
@@ -80,7 +82,7 @@ class LaplaceFeatures(Stage):
     def __call__(self, X: Any, out: Array | None = None) -> Array:
         if self.exponent is None and is_csr(X):
             if out is None:
-                out = ops.empty((X.shape[0], self.columns(X.shape[1])), X.dtype, X)
+                out = ops.empty((X.shape[0], len(self.offsets)), X.dtype, X)
             offsets = self.offsets if self.shift else None
             scale = 1 / np.sqrt(out.shape[1])
             with np.errstate(over="ignore"):  # where a product overflows, its exponential is 0
@@ -102,15 +104,6 @@ class LaplaceFeatures(Stage):
         T *= scales.astype(T.dtype)[:, None]
         return T
 
-    def columns(self, d: int) -> int:
-        return self.linear.columns(d)
-
-    def flops(self, d: int) -> float:
-        return self.linear.flops(d) + super().flops(d)
-
-    def arrays(self) -> dict[str, Array]:
-        return self.linear.arrays() | {"offsets": self.offsets}
-
-    def astype(self, dtype: Any) -> LaplaceFeatures:
-        offsets = self.offsets.astype(dtype)
-        return LaplaceFeatures(self.linear.astype(dtype), offsets, self.shift, self.exponent)
+    def cost(self, d: int) -> Cost:
+        linear = self.linear.cost(d)
+        return Cost(linear.flops + 8.0 * linear.columns, linear.bytes, linear.columns)

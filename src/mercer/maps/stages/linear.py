@@ -15,6 +15,7 @@ import numpy as np
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.maps.stages.base import Stage, require
+from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 from mercer.validation.rows import require_finite_features
 
@@ -45,11 +46,9 @@ class Matrix(Stage):
     def vjp(self, X: Any, G: Array) -> Array:
         return _repeat_rows(G @ self.panel.T, X)
 
-    def columns(self, d: int) -> int:
-        return self.panel.shape[1]
-
-    def flops(self, d: int) -> float:
-        return float(self.panel.size)
+    def cost(self, d: int) -> Cost:
+        m = self.panel.shape[1]
+        return Cost(float(self.panel.size), 8.0 * m, m)
 
     def dense_panel(self, d: int) -> Array:
         """Return W', (d, m)."""
@@ -173,14 +172,9 @@ class Components(Stage):
     def vjp(self, X: Any, G: Array) -> Array:
         return _repeat_rows(G @ self.panel.T, X)
 
-    def columns(self, d: int) -> int:
-        return self.panel.shape[1]
-
-    def flops(self, d: int) -> float:
-        return float(self.panel.size)
-
-    def scratch(self, d: int) -> int:
-        return d
+    def cost(self, d: int) -> Cost:
+        m = self.panel.shape[1]
+        return Cost(float(self.panel.size), 8.0 * (m + d), m)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,15 +199,11 @@ class Hadamard(Stage):
         out = ops.empty((len(rows), len(self.lengths)), rows.dtype, rows) if out is None else out
         return ops.hadamard(rows, self.signs, self.lengths, out)
 
-    def columns(self, d: int) -> int:
-        return len(self.lengths)
-
-    def flops(self, d: int) -> float:
+    def cost(self, d: int) -> Cost:
         blocks, _, p = self.signs.shape
-        return 3.0 * blocks * p * (np.log2(p) + 1)
-
-    def scratch(self, d: int) -> int:
-        return 2 * self.signs.shape[2]  # the padded row, twice
+        m = len(self.lengths)
+        # the padded row, twice
+        return Cost(3.0 * blocks * p * (np.log2(p) + 1), 8.0 * (m + 2 * p), m)
 
     def vjp(self, X: Any, G: Array) -> Array:
         return _repeat_rows(G @ self.dense_panel(X.shape[1]).T, X)

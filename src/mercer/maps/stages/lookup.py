@@ -11,6 +11,7 @@ from mercer._typing import Array
 from mercer.maps.block import Coded, code_type
 from mercer.maps.stages.base import require
 from mercer.maps.stages.elementwise import Lift
+from mercer.parallel.tile_size import Cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,8 @@ class NearestAnchor(Lift):
     def lift(self, X: Array, out: Array, bad: Array) -> None:
         self.coded(X).toarray(out)
 
-    def scratch(self, d: int) -> int:
-        return d
+    def cost(self, d: int) -> Cost:
+        return super().cost(d) + Cost(0.0, 8.0 * d)  # the codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,8 @@ class AnchorInterpolation(Lift):
     def lift(self, X: Array, out: Array, bad: Array) -> None:
         self.coded(X).toarray(out)
 
-    def scratch(self, d: int) -> int:
-        return 2 * d
+    def cost(self, d: int) -> Cost:
+        return super().cost(d) + Cost(0.0, 16.0 * d)  # the codes and fractions
 
 
 def _require_tables(record: object, points: Array, tables: Array, d: int, more: int) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.errors import RowError
 from mercer.maps.stages.base import Stage, require
 from mercer.maps.stages.linear import Matrix, orthonormalize, require_signs, sample_independent
+from mercer.parallel.tile_size import Cost
 from mercer.rng import Rng
 
 # The distance of a row of signs from the span of the rows before it, as a part of its length, below
@@ -49,15 +49,10 @@ class SampledHadamard(Stage):
         T = ops.hadamard(X, self.signs, self.lengths, T)
         return np.take(T, self.rows, axis=1, out=out, mode="clip")
 
-    def columns(self, d: int) -> int:
-        return len(self.rows)
-
-    def flops(self, d: int) -> float:
-        p = len(self.lengths)
-        return p * (np.log2(p) + 1)
-
-    def scratch(self, d: int) -> int:
-        return 3 * len(self.lengths)  # a row made dense, its padded copy and its transform
+    def cost(self, d: int) -> Cost:
+        p, m = len(self.lengths), len(self.rows)
+        # a row made dense, its padded copy and its transform
+        return Cost(p * (np.log2(p) + 1), 8.0 * (m + 3 * p), m)
 
     def max_norm(self) -> float:
         """Return max |w_j|: every row of H S has norm sqrt(p)."""
@@ -84,20 +79,8 @@ class CheckedProjection(Stage):
             self._raise_row_error(X, T, limit)
         return T
 
-    def columns(self, d: int) -> int:
-        return self.linear.columns(d)
-
-    def flops(self, d: int) -> float:
-        return self.linear.flops(d)
-
-    def scratch(self, d: int) -> int:
-        return self.linear.scratch(d)
-
-    def arrays(self) -> dict[str, Array]:
-        return self.linear.arrays()
-
-    def astype(self, dtype: DTypeLike) -> CheckedProjection:
-        return CheckedProjection(self.linear.astype(dtype), self.most)
+    def cost(self, d: int) -> Cost:
+        return self.linear.cost(d)
 
     def _raise_row_error(self, X: Any, T: Array, limit: float) -> None:
         row = int(np.flatnonzero(~(np.abs(T) <= limit).all(axis=1))[0])

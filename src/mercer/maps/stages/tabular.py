@@ -13,6 +13,7 @@ from mercer._typing import Array, is_csr
 from mercer.data.calendar import DAY, date_parts, require_dates
 from mercer.maps.stages.base import Stage, require
 from mercer.parallel.device import to_device_of
+from mercer.parallel.tile_size import Cost
 from mercer.validation.rows import require_finite_features
 
 PERIODS = (365.25, 7.0, float(DAY))
@@ -62,16 +63,10 @@ class TableEncoding(Stage):
             )
         return self._csr(rows) if self.sparse and out is None else self._dense(rows, out)
 
-    def columns(self, d: int) -> int:
-        return self.width
-
-    def flops(self, d: int) -> float:
-        return 8.0 * (len(self.numbers) + self.width) + 64.0 * (
-            len(self.categories) + 8 * len(self.dates)
-        )
-
-    def scratch(self, d: int) -> int:
-        return 2 * len(self.numbers) + 2
+    def cost(self, d: int) -> Cost:
+        flops = 8.0 * (len(self.numbers) + self.width)
+        flops += 64.0 * (len(self.categories) + 8 * len(self.dates))
+        return Cost(flops, 8.0 * (self.width + 2 * len(self.numbers) + 2), self.width)
 
     def check(self, d: int) -> None:
         super().check(d)
