@@ -82,8 +82,8 @@ def test_weights_of_rows_and_classes(class_weight):
 
 @pytest.mark.parametrize(
     "feature_map",
-    [GCWS(64, bits=4, random_state=0), Anchors(32), Identity()],
-    ids=["one-hot codes", "coded", "identity"],
+    [GCWS(64, bits=4, random_state=0), GCWS(8, bits=2, random_state=0), Anchors(32), Identity()],
+    ids=["more codes than rows", "one-hot codes", "coded", "identity"],
 )
 @pytest.mark.parametrize("rows", [X, sp.csr_matrix(X)], ids=["dense", "csr"])
 @INTERCEPT

@@ -15,7 +15,7 @@ from mercer import GCWS, KernelClassifier, RandomFourier, open_stream
 from mercer.linear_model import routes
 from mercer.linear_model.cross_validation import folds_of_rows
 from mercer.linear_model.losses import LOSSES
-from mercer.linear_model.routes import ROUTES, plan_alpha
+from mercer.linear_model.routes import ROUTES, Settings, plan_alpha
 from mercer.linear_model.solvers import newton_folds
 from mercer.linear_model.solvers.blocks import CachedBlocks, CenteredBlocks
 from mercer.linear_model.solvers.coded_descent import Descent
@@ -153,6 +153,21 @@ def test_alphas_that_cannot_be_the_best_are_left_out_of_later_folds(monkeypatch)
     found = choose_alpha(rows_of(Z, Y, w), loss, fold, alphas, grouped=True).search
     assert found.alpha == 1.0 and np.isfinite(found.scores).all()
     assert solved.count(500.0) == 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "features", "method"),
+    [
+        (4096, 16_384, "kfold"),
+        (4097, 16_384, "held-out"),
+        (16_384, 16_384, "kfold"),
+        (20_001, 1024, "held-out"),
+        (None, 1024, "held-out"),
+    ],
+)
+def test_folds_are_for_few_rows(rows, features, method):
+    settings = Settings("KernelClassifier", "auto", loss="logistic")
+    assert settings.alpha_methods(rows, features)[0] == method
 
 
 def test_the_other_folds_move_the_choice_of_the_first():

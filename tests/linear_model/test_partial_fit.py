@@ -20,6 +20,15 @@ def test_partial_fit_on_batches_is_fit_on_all(alpha):
     same(labels, classifier(alpha, class_weight={0: 2.0}).fit(X, y), 1e-7)
 
 
+def test_a_learned_metric_keeps_the_classes_that_were_given():
+    first = y < 2
+    model = classifier(metric="learned")
+    model.partial_fit(X[first], y[first], classes=[0, 1, 2])
+    assert model.classes_.tolist() == [0, 1, 2]
+    model.partial_fit(X[~first], y[~first])
+    assert set(model.predict(X)) == {0, 1, 2}
+
+
 def test_partial_fit_continues_a_fit():
     model = regressor().fit(X[:100], t[:100]).partial_fit(X[100:], t[100:])
     same(model, regressor().fit(X, t))

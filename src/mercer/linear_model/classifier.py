@@ -493,7 +493,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self.classes_ = classes
 
     def _find_classes(self, stream: Stream) -> None:
-        if self.class_weight != "balanced":  # whose weights needed the classes already
+        # those of balanced weights, and of partial_fit, are known
+        if self.class_weight != "balanced" and not self._classes_declared:
             self._set_classes(count_classes(stream).classes)
 
     def _set_fitted_state(self, attributes: dict[str, Any]) -> None:

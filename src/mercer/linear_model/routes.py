@@ -256,14 +256,16 @@ class Settings:
         The next one serves where normal equations of the last one do not fit in memory. Leave-one-
         out reads the rows again, which a cluster and partial_fit do not, and needs a decomposition
         of as many columns as there are features, or rows where they are fewer. Groups are left out
-        as a whole, by folds. Losses without a closed form have folds up to LOO_ROWS rows.
+        as a whole, by folds. Losses without a closed form have folds up to LOO_ROWS rows, or up to
+        GRAM_ROWS where features are more than rows.
         """
         if not self.searches_alpha or self.penalty != "l2":
             return (None,)
         if isinstance(self.alpha, str) and self.alpha != "auto":
             return (self.alpha,)
         if self.loss != "squared":
-            few = rows is not None and rows <= LOO_ROWS and not self.timed
+            most = LOO_ROWS if features <= (rows or 0) else min(LOO_ROWS, GRAM_ROWS)
+            few = rows is not None and rows <= most and not self.timed
             return ("kfold", "held-out") if few else ("held-out",)
         if self.grouped or self.timed:
             in_turn = self.grouped and features <= DECOMPOSED_FEATURES
@@ -852,11 +854,15 @@ class NewtonCGRoute(Route):
         return minimum.coef, minimum.intercept
 
     def _has_few_rows(self, model: Any) -> bool:
-        """Return whether dense rows are so few that their Gram matrix is decomposed first."""
+        """Return whether rows are so few that their Gram matrix is decomposed first.
+
+        Codes have coordinate descent instead, but for log loss, whose outputs are coupled.
+        """
         plan = model.plan_
         if not has_few_rows(plan.rows, plan.features):
             return False
-        dense = measure_row(model.feature_map_)["stored"] == plan.features
+        coupled = model.loss == "log_loss" and model._n_outputs > 1
+        dense = coupled or measure_row(model.feature_map_)["stored"] == plan.features
         return dense and gram_bytes(plan.rows, plan.features) <= plan.limit
 
 
