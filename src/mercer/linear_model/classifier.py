@@ -101,10 +101,11 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         As in KernelRegressor for squared loss. For the other losses a number above 0, or the one of
         a list, of a grid of 25 for "auto" and "kfold", that has the smallest mean loss of rows by
         models trained without them. "kfold" leaves out five folds in turn, equal rows and rows of
-        a group together; "auto" and a list do so up to 20,000 rows. Beyond, and where the models
-        of all folds take more than ``max_memory``, a tenth of the rows is held out (a third up to
-        20,000 rows), the latest third or tenth where rows have times. Alphas that the first folds
-        exclude are not tried on all: their score is infinite.
+        a group together; "auto" and a list do so up to 20,000 rows, or 4,096 where features are
+        more than rows. Beyond, and where the models of all folds take more than ``max_memory``, a
+        tenth of the rows is held out (a third up to 20,000 rows), the latest third or tenth where
+        rows have times. Alphas that the first folds exclude are not tried on all: their score is
+        infinite.
     penalty : {"l2", "l1", "group"}, default="l2"
         As in KernelRegressor; other than "l2" for squared loss only.
     fit_intercept : bool, default=True
