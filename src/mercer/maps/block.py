@@ -27,6 +27,10 @@ same arithmetic for every block."""
 
 # Bytes of a row of weights that are multiplied at once: gathers from wider ones leave the cache.
 _WEIGHT_BYTES = 256
+# Columns up to which the core multiplies rows faster than BLAS, which copies them into panels, and
+# rows from which on a transposed copy of the columns costs little.
+THIN_COLUMNS = 32
+_THIN_ROWS = 64
 _HUGE_PAGE = 2 * 2**20
 _HUGE_FROM = 4 * 2**20
 _CACHE_LINE = 64
@@ -77,7 +81,13 @@ class Dense:
     T = _forward("Z.T")
 
     def __matmul__(self, w: Array) -> Array:
-        return self.Z @ w
+        n, columns = self.Z.shape[0], w.shape[1] if w.ndim == 2 else 1
+        thin = 1 < columns <= THIN_COLUMNS and n >= _THIN_ROWS and w.dtype == self.Z.dtype
+        if not thin or ops.is_device(self.Z) or ops.is_device(w):
+            return self.Z @ w
+        return ops.inner_products(
+            self.Z, np.ascontiguousarray(w.T), np.empty((n, columns), w.dtype)
+        )
 
     def gram(self) -> Array:
         """Return Z'Z."""

@@ -14,6 +14,7 @@ from mercer import ops
 from mercer._typing import Array, is_csr
 from mercer.linear_model.solvers.ridge import Rows
 from mercer.maps.block import (
+    THIN_COLUMNS,
     Block,
     Coded,
     Dense,
@@ -38,7 +39,6 @@ _TARGET_ARRAYS = 8
 _SINGLE_RANGE = 1e-15, 1e15  # magnitudes whose sums of squares stay well inside float32
 _CODED_ROWS = 4096  # products of tables and weights are computed for each span anew
 _POSITIONS = 64  # of codes, whose sums for some tens of outputs stay in the cache
-_THIN = 32  # columns up to which the core is faster than BLAS, which copies rows into panels
 _PARTIAL_SUMS = 4  # over groups of positions, whatever the number of threads
 _TILE_SUMS = 8  # over tiles of rows, likewise
 
@@ -249,7 +249,7 @@ def multiply(block: Block, W: Array) -> Array:
         return block @ W
     out = np.empty((n, t), np.result_type(block.dtype, W.dtype))
     coded = isinstance(block, Coded)
-    thin = not coded and 1 < t <= _THIN
+    thin = not coded and 1 < t <= THIN_COLUMNS
     axes = np.ascontiguousarray(W.T, dtype=out.dtype) if thin else W
 
     def work(rows: slice) -> None:
@@ -273,7 +273,7 @@ def multiply_transposed(block: Block, R: Array) -> Array:
     if isinstance(block, DeviceBlock) or not isinstance(block, Dense | Coded):
         return block.T @ R
     out = np.empty((block.shape[1], t), np.result_type(block.dtype, R.dtype))
-    thin = 1 < t <= _THIN
+    thin = 1 < t <= THIN_COLUMNS
     R = R.astype(out.dtype, copy=False) if thin else R
 
     def work(columns: slice) -> None:
@@ -322,7 +322,7 @@ def multiply_hessian(
         bend = np.einsum("ij,ij->j", R, U, dtype=np.float64)
         return image.astype(np.float64), R.sum(axis=0, dtype=np.float64), bend
     n, (D, t) = block.shape[0], P.shape
-    thin, axes = 1 < t <= _THIN, np.ascontiguousarray(P.T)
+    thin, axes = 1 < t <= THIN_COLUMNS, np.ascontiguousarray(P.T)
     tiles = list(row_slices(n, TILE_ROWS))
     count = min(_TILE_SUMS, len(tiles))
     images, sums = np.zeros((count, t, D)), np.zeros((count, 2, t))
