@@ -56,7 +56,7 @@ def folds(folder: Path, rounds: int) -> Iterator[Row]:
     one = RandomFourier(SIZE, gamma=GAMMA, random_state=0)
     sample, source = pixels(1000)
     one.fit(sample)
-    count = SHARDS * features(open_stream(sample), one).step
+    count = SHARDS * features(open_stream(sample), one).grid.step
     X, source = pixels(count)
     X = np.resize(X, (count, X.shape[1]))
     np.save(folder / "rows.npy", X)

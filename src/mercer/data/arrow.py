@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer._typing import Array
 from mercer.data._pyarrow import pyarrow as pyarrow
-from mercer.data.cells import floats, is_text, lists
+from mercer.data.cells import TEXT_TYPES, floats, lists
 from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
 from mercer.data.table_schema import CATEGORY, TableSchema, infer_schema
@@ -41,6 +41,8 @@ class Column:
         Whether it is the index of the pandas frame that was written: an input only where named.
     dictionary : bool
         Whether it is encoded as a dictionary, as pandas writes categories.
+    number : bool
+        Whether its values are numbers.
     """
 
     name: str
@@ -48,10 +50,7 @@ class Column:
     size: int = 0
     index: bool = field(default=False, compare=False)
     dictionary: bool = field(default=False, compare=False)
-
-    @property
-    def number(self) -> bool:
-        return self.type.startswith(_NUMBERS)
+    number: bool = field(default=False, compare=False)
 
     def names(self) -> list[str]:
         """Return the names of the inputs in a column of lists: "z[0]", "z[1]", ..."""
@@ -72,9 +71,10 @@ def describe_columns(schema: Any) -> list[Column]:
         dictionary = types.is_dictionary(kind)
         if dictionary:
             kind = kind.value_type
-        name = item.name
-        text = "text" if is_text(kind) else str(kind)
-        columns.append(Column(name, text, size, name in index, dictionary))
+        name, text = item.name, str(kind)
+        number = text.startswith(_NUMBERS)
+        text = "text" if text in TEXT_TYPES else text
+        columns.append(Column(name, text, size, name in index, dictionary, number))
     return columns
 
 
@@ -173,12 +173,13 @@ class TableStream(Stream):
         if self._weights:
             self._used = [*self._used, self._weights]
         self._require_types(source)
-        if schema is None and (kinds or not all(map(_is_plain, self._inputs))):
+        plain = all(column.number and not column.dictionary for column in self._inputs)
+        if schema is None and (kinds or not plain):
             inputs = [column.name for column in self._inputs]
             inferred = infer_schema(
                 source, inputs, self._table.head(), kinds, decimal=self._table.decimal
             )
-            if not (inferred.plain and all(map(_is_plain, self._inputs))):
+            if not (inferred.plain and plain):
                 schema = inferred
         self.width = sum(column.size or 1 for column in self._inputs)
         single = all(column.type == "float" for column in self._inputs)
@@ -225,7 +226,17 @@ class TableStream(Stream):
         """Return the inputs, target, weight and keys of a record batch."""
         if self._infers and self.schema is not None:
             self.schema.refuse_codes(batch, self.declared)
-        X = self._numbers(batch) if self.schema is None else self.schema.matrix(batch)
+        if self.schema is None:
+            X, at = np.empty((batch.num_rows, self.width), self.dtype), 0
+            for column in self._inputs:
+                values = batch.column(column.name)
+                if column.size:
+                    X[:, at : at + column.size] = lists(values, column.size, self.dtype)
+                else:
+                    X[:, at] = floats(values, self.dtype)
+                at += column.size or 1
+        else:
+            X = self.schema.matrix(batch)
         labels = [_labels(batch.column(column.name), column) for column in self._targets]
         y = None if not labels else np.column_stack(labels) if self._several else labels[0]
         weight = None
@@ -233,18 +244,6 @@ class TableStream(Stream):
             weight = floats(batch.column(self._weights.name), np.dtype(np.float64))
         keys = () if self._split is None else (self._split(batch),)
         return X, y, weight, *keys
-
-    def _numbers(self, batch: Any) -> Array:
-        X = np.empty((batch.num_rows, self.width), self.dtype)
-        at = 0
-        for column in self._inputs:
-            values = batch.column(column.name)
-            if column.size:
-                X[:, at : at + column.size] = lists(values, column.size, self.dtype)
-            else:
-                X[:, at] = floats(values, self.dtype)
-            at += column.size or 1
-        return X
 
     def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "types": [str(column) for column in self._used]}
@@ -289,11 +288,6 @@ def schema_inputs(
     if missing:
         raise ValueError(f"{source}: the model needs {describe_missing(missing, names)}")
     return inputs
-
-
-def _is_plain(column: Column) -> bool:
-    """Return whether a column is numbers that are read as they are."""
-    return column.number and not column.dictionary
 
 
 def _labels(values: Any, column: Column) -> Array:

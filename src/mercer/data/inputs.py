@@ -149,15 +149,10 @@ def _format_of_content(path: Path) -> str:
 
 def format_of(path: AnyPath) -> str | None:
     """Return the format of a file by its suffix, that of compression left out; None if unknown."""
-    return FORMATS.get(inner_suffix(path))
-
-
-def inner_suffix(path: AnyPath) -> str:
-    """Return the last suffix before one of compression: ".csv" of "a.csv.gz"."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if len(suffixes) > 1 and suffixes[-1] in COMPRESSED:
         suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return FORMATS.get(suffixes[-1]) if suffixes else None
 
 
 def require_readable(path: AnyPath) -> None:

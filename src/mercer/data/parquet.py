@@ -62,7 +62,7 @@ class ParquetTable(TypedFilesTable):
             if not groups:  # pyarrow 18 and 19 refuse an empty list
                 return
             for batch in file.iter_batches(rows, row_groups=groups, columns=list(types)):
-                yield at, cast_batch(batch, types)
+                yield at, cast_batch(batch, types) if self.types else batch
                 at += batch.num_rows
 
     @contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 from mercer._typing import Array
 from mercer.data.arrow import Column, Table, TableStream, describe_columns, pyarrow
 from mercer.data.column_roles import COLUMNS, describe_no_column
-from mercer.data.files import FileSet, FileStream, describe_row
+from mercer.data.files import FileSet, describe_row
 from mercer.data.inputs import AnyPath, file_names, files_in
 from mercer.data.row_keys import row_keys, time_keys
 from mercer.data.stream import Parts, Stream
@@ -95,7 +95,7 @@ class FilesTable(Table):
         raise NotImplementedError
 
 
-class FilesStream(FileStream, TableStream):
+class FilesStream(TableStream):
     """Rows of files, one file after the other."""
 
     _table: FilesTable
@@ -286,7 +286,7 @@ class TypedFilesTable(FilesTable):
 
     def _set_schemas(self, schemas: Sequence[Any], lengths: Sequence[int]) -> None:
         """Set the columns of the files by their Arrow schemas, and the last rows of files."""
-        self.types = unify_types(schemas)
+        self.types = unify_types(schemas) if len(schemas) > 1 else {}
         self.columns_of_files = [
             describe_columns(_with_types(schema, self.types) if self.types else schema)
             for schema in schemas

@@ -61,7 +61,7 @@ from mercer.linear_model.solvers.ridge_gram import GramDecomposition, GramSystem
 from mercer.linear_model.solvers.row_basis import RowBasis
 from mercer.maps.base import names_of_statistics
 from mercer.maps.block import Coded, gram_operand
-from mercer.parallel.device import device_memory
+from mercer.parallel.device import current_device, device_memory
 from mercer.parallel.threads import limit_threads, one_blas_thread
 from mercer.parallel.tile_size import format_bytes
 from mercer.parallel.warnings import warn
@@ -1272,7 +1272,7 @@ def _solver_bytes(features: int, problem: Problem) -> int:
 
 def _cached_features(model: Any, rows: Features) -> CachedBlocks:
     """Return the features of rows, in the memory of the device that computes them, if any."""
-    device = rows.device
+    device = current_device()
     memory = model.plan_.cache_bytes if device is None else device_memory(device) // 2
     return CachedBlocks(lambda: model._read_blocks(rows, on_device=True), memory)
 

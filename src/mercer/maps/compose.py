@@ -606,7 +606,7 @@ def _transform_blocks(
     """Return the features of blocks, validated for the domain of the map that follows."""
     source = blocks()
     if isinstance(source, Tiles):
-        return source.then(fitted, following)
+        return Tiles(source.stream, source.feature_map, (*source.before, fitted), following)
     return _iterate_features(fitted, following, source)
 
 
