@@ -237,7 +237,15 @@ class TableStream(Stream):
                 at += column.size or 1
         else:
             X = self.schema.matrix(batch)
-        labels = [_labels(batch.column(column.name), column) for column in self._targets]
+        labels, pa = [], pyarrow("Reading")
+        for column in self._targets:
+            values = batch.column(column.name)
+            if pa.types.is_dictionary(values.type):
+                values = values.dictionary_decode()
+            # nulls become NaN among numbers and None among text, for validation
+            if column.number and (values.null_count or column.type.startswith(("decimal", "null"))):
+                values = values.cast(pa.float64(), safe=False)
+            labels.append(np.asarray(values.to_numpy(zero_copy_only=False)))
         y = None if not labels else np.column_stack(labels) if self._several else labels[0]
         weight = None
         if self._weights:
@@ -288,13 +296,3 @@ def schema_inputs(
     if missing:
         raise ValueError(f"{source}: the model needs {describe_missing(missing, names)}")
     return inputs
-
-
-def _labels(values: Any, column: Column) -> Array:
-    """Return labels; nulls become NaN among numbers and None among text, for validation."""
-    pa = pyarrow("Reading")
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if column.number and (values.null_count or column.type.startswith(("decimal", "null"))):
-        values = values.cast(pa.float64(), safe=False)
-    return np.asarray(values.to_numpy(zero_copy_only=False))

@@ -62,7 +62,6 @@ class CsvStream(TextFilesStream):
     follows.
     """
 
-    kind = "csv"
     _table: CsvTable
 
     def _batches(
@@ -118,6 +117,7 @@ class CsvTable(TextFilesTable):
         Columns of digits of one length, which are codes if one has a leading zero.
     """
 
+    kind = "csv"
     stream_class = CsvStream
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:

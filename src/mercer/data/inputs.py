@@ -221,9 +221,3 @@ def require_one_format(source: str, paths: Sequence[AnyPath]) -> str:
                 f"{path.name} ({format_of(path)}): put each format into a folder of its own."
             )
     return str(format_of(first))
-
-
-def file_names(paths: Sequence[AnyPath]) -> list[str]:
-    """Return the names of files from their common folder on."""
-    shared = os.path.commonpath([os.path.dirname(str(path)) for path in paths])
-    return [os.path.relpath(str(path), shared).replace(os.sep, "/") for path in paths]

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Stream:
         held out.
     """
 
-    kind: ClassVar[str]
+    kind: str
     seeks: bool = True  # reads from a row without reading all rows before it
     lazy: bool = False  # holds a Dask collection
     hash_bytes: int = 64 * 2**20  # of values in memory that a fingerprint hashes

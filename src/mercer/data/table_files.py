@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from mercer._typing import Array
 from mercer.data.arrow import Column, Table, TableStream, describe_columns, pyarrow
 from mercer.data.column_roles import COLUMNS, describe_no_column
 from mercer.data.files import FileSet, describe_row
-from mercer.data.inputs import AnyPath, file_names, files_in
+from mercer.data.inputs import AnyPath, files_in
 from mercer.data.row_keys import row_keys, time_keys
 from mercer.data.stream import Parts, Stream
 from mercer.data.table_schema import (
@@ -50,19 +51,25 @@ class FilesTable(Table):
 
     Attributes
     ----------
+    kind : str
+        The format, in the fingerprint of a stream.
     ends : list of int or None
         Index of the row after the last row of each file; None where files must be read for it.
     notes : tuple of str
         Sentences about how the files are read.
     """
 
+    kind: str
     stream_class: type[FilesStream]
     ends: list[int] | None = None
     notes: tuple[str, ...] = ()
     columns_of_files: list[list[Column]]
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
-        self.name, self.names = name, file_names(paths)
+        folders = [os.path.dirname(str(path)) for path in paths]
+        shared = os.path.commonpath(folders)
+        self.name = name
+        self.names = [os.path.relpath(str(path), shared).replace(os.sep, "/") for path in paths]
         self.files = FileSet(
             paths, self.names, None if folder is None else partial(files_in, folder)
         )
@@ -112,7 +119,7 @@ class FilesStream(TableStream):
         schema: Any = None,
     ) -> None:
         super().__init__(table.name)
-        self._files = table.files
+        self.kind, self._files = table.kind, table.files
         self._roles = columns, target, weight, kinds, schema
         self._set_table(table)
         # by file; grows in the first pass where the files do not state it
@@ -284,6 +291,8 @@ class TypedFilesTable(FilesTable):
     a column without values takes any type. Others are left as they are, which a stream refuses.
     """
 
+    stream_class = FilesStream
+
     def _set_schemas(self, schemas: Sequence[Any], lengths: Sequence[int]) -> None:
         """Set the columns of the files by their Arrow schemas, and the last rows of files."""
         self.types = unify_types(schemas) if len(schemas) > 1 else {}
@@ -314,6 +323,8 @@ class TextFilesTable(FilesTable):
     Numbers of inputs are read as float64. A subclass implements ``_first_batches`` and calls
     ``_infer_types`` when it has been opened.
     """
+
+    stream_class: type[FilesStream] = TextFilesStream
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
         super().__init__(name, paths, folder)
