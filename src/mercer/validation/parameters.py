@@ -322,12 +322,6 @@ def validate_probability(estimator_name: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def validate_flag(estimator_name: str, name: str, value: object) -> bool:
-    """Return a value that is True or False as a bool."""
-    validate_parameter(estimator_name, name, value, Flag())
-    return bool(value)
-
-
 def parse_memory(estimator_name: str, name: str, value: object) -> int:
     """Return a memory size in bytes: an integer, or a string such as "2GB" or "500 MiB"."""
     validate_parameter(estimator_name, name, value, MemorySize())
