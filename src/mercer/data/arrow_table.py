@@ -58,7 +58,9 @@ class ArrowTableStream(TableStream):
         assert self.rows is not None
         step = self._chunk_rows(rows)
         for at in range(start, self.rows, step):
-            yield self._parts(_batch(self._rows.slice(at - self._first, step)))
+            # one record batch; a copy where the rows span several
+            rows_of_chunk = self._rows.slice(at - self._first, step).combine_chunks()
+            yield self._parts(rows_of_chunk.to_batches()[0])
 
     def record_batches(self, names: Sequence[str]) -> Iterator[Any]:
         yield from self._rows.select(names).to_batches(self._chunk_rows(1))
@@ -82,9 +84,3 @@ def open_arrow(source: Any) -> ArrowTable:
 def _copy_rows(table: Any, start: int, stop: int) -> Any:
     """Return rows as a table of their own: a slice is pickled with all rows of its source."""
     return table.take(np.arange(start, min(stop, table.num_rows)))
-
-
-def _batch(table: Any) -> Any:
-    """Return the rows of a table as one record batch; a copy where they span several."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0]

@@ -336,7 +336,7 @@ class CsvTable(TextFilesTable):
         return (
             self._find_mismatch(i, types)
             or self._explain_encoding(i)
-            or self._explain_long_line(i)
+            or _find_long_line(self.files.paths[i], self.names[i], self.block_bytes)
             or ValueError(f"{self.names[i]} cannot be read as CSV: {error}")
         )
 
@@ -386,9 +386,6 @@ class CsvTable(TextFilesTable):
                 at += len(block)
                 line += block.count(b"\n")
         return None
-
-    def _explain_long_line(self, i: int) -> ValueError | None:
-        return _find_long_line(self.files.paths[i], self.names[i], self.block_bytes)
 
 
 def read_head(path: AnyPath, name: str, size: int) -> tuple[bytes, bool]:
