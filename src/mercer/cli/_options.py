@@ -226,9 +226,9 @@ def open_like(
     if names is not None and table is not None:
         available = [column.name for column in table.columns]
         inputs = _match_columns(list(names), available, path.name)
-        stream = table.stream(columns=inputs, target=target, weight=None)
-        if stream.schema is None or inputs != list(names):
-            return stream
+        by_name = table.stream(columns=inputs, target=target, weight=None)
+        if by_name.schema is None or inputs != list(names):
+            return by_name
         # texts are numbers, or refused by row and value
         schema = number_schema(names)
         return table.stream(columns=None, target=target, weight=None, schema=schema)

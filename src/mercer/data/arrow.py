@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -92,15 +92,17 @@ class Table:
     name: str
     columns: list[Column]
     decimal = "."
+    stream_class: ClassVar[Callable[..., TableStream]]
 
-    def stream(
-        self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
-    ) -> Stream:
-        """Return a stream of the rows, with these columns as inputs, target and weight.
+    def stream(self, **selection: Any) -> TableStream:
+        """Return a stream of the rows.
 
-        `kinds` and `schema` are those of ``open_stream``.
+        Parameters
+        ----------
+        columns, target, weight, kinds, schema
+            Those of ``open_stream``; the last two may be left out.
         """
-        raise NotImplementedError
+        return self.stream_class(self, **selection)
 
     def head(self) -> Any:
         """Return the first rows with the types of all columns, as a pyarrow.Table."""
@@ -150,6 +152,7 @@ class TableStream(Stream):
         self,
         source: str,
         table: Sequence[Column],
+        *,
         columns: Any,
         target: Any,
         weight: Any,

@@ -9,33 +9,9 @@ import numpy as np
 
 from mercer.data._pyarrow import pyarrow
 from mercer.data.arrow import Table, TableStream, describe_columns
-from mercer.data.stream import Parts, Stream, hash_rows
+from mercer.data.stream import Parts, hash_rows
 
 _HEAD_ROWS = 1000
-
-
-class ArrowTable(Table):
-    """An Arrow table in memory.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    name : str
-    """
-
-    def __init__(self, table: Any, name: str = "the Arrow table") -> None:
-        if not table.num_rows:
-            raise ValueError(f"{name} has no rows.")
-        self.name, self.table = name, table
-        self.columns = describe_columns(table.schema)
-
-    def stream(
-        self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
-    ) -> Stream:
-        return ArrowTableStream(self, columns, target, weight, kinds, schema)
-
-    def head(self) -> Any:
-        return self.table.slice(0, _HEAD_ROWS)
 
 
 class ArrowTableStream(TableStream):
@@ -43,12 +19,10 @@ class ArrowTableStream(TableStream):
 
     kind = "arrow"
 
-    def __init__(
-        self, table: ArrowTable, columns: Any, target: Any, weight: Any, kinds: Any, schema: Any
-    ) -> None:
+    def __init__(self, table: ArrowTable, **selection: Any) -> None:
         super().__init__(table.name)
         self._table, self.rows = table, table.table.num_rows
-        self._assign(table.name, table.columns, columns, target, weight, kinds, schema)
+        self._assign(table.name, table.columns, **selection)
         names = [column.name for column in self._used]
         self._rows = table.table.select(names).unify_dictionaries()
         # all that another process needs of it
@@ -73,6 +47,27 @@ class ArrowTableStream(TableStream):
         assert self.rows is not None
         identity = {**super()._identity(), "rows": self.rows}
         return {**identity, **hash_rows(self, self.rows, self.width * self.dtype.itemsize)}
+
+
+class ArrowTable(Table):
+    """An Arrow table in memory.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    name : str
+    """
+
+    stream_class = ArrowTableStream
+
+    def __init__(self, table: Any, name: str = "the Arrow table") -> None:
+        if not table.num_rows:
+            raise ValueError(f"{name} has no rows.")
+        self.name, self.table = name, table
+        self.columns = describe_columns(table.schema)
+
+    def head(self) -> Any:
+        return self.table.slice(0, _HEAD_ROWS)
 
 
 def open_arrow(source: Any) -> ArrowTable:
