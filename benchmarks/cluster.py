@@ -81,7 +81,7 @@ def folds(folder: Path, rounds: int) -> Iterator[Row]:
 def overhead(folder: Path, rounds: int) -> Iterator[Row]:
     """Sum shards of one column each: the time is that of Dask."""
     shards = 16
-    step = Rows(open_stream(np.zeros((1, 1), dtype=np.float32))).step
+    step = Rows(open_stream(np.zeros((1, 1), dtype=np.float32))).grid.step
     np.save(
         folder / "column.npy", np.random.default_rng(0).random((shards * step, 1), dtype=np.float32)
     )

@@ -192,8 +192,6 @@ class TableStream(Stream):
             for column in self._inputs
             for name in (column.names() if column.size else [column.name])
         )
-        if self.width == 0:
-            raise ValueError(f"{source} has no input columns.")
         self.schema = None
         if schema is not None:
             self._set_schema(schema)
