@@ -56,7 +56,7 @@ def folds(folder: Path, rounds: int) -> Iterator[Row]:
     one = RandomFourier(SIZE, gamma=GAMMA, random_state=0)
     sample, source = pixels(1000)
     one.fit(sample)
-    count = SHARDS * features(open_stream(sample), one).step
+    count = SHARDS * features(open_stream(sample), one).grid.step
     X, source = pixels(count)
     X = np.resize(X, (count, X.shape[1]))
     np.save(folder / "rows.npy", X)
@@ -81,7 +81,7 @@ def folds(folder: Path, rounds: int) -> Iterator[Row]:
 def overhead(folder: Path, rounds: int) -> Iterator[Row]:
     """Sum shards of one column each: the time is that of Dask."""
     shards = 16
-    step = Rows(open_stream(np.zeros((1, 1), dtype=np.float32))).step
+    step = Rows(open_stream(np.zeros((1, 1), dtype=np.float32))).grid.step
     np.save(
         folder / "column.npy", np.random.default_rng(0).random((shards * step, 1), dtype=np.float32)
     )

@@ -297,8 +297,8 @@ def test_targets_and_weights_are_in_the_checksum_of_the_rows(what, tmp_path, mon
 def test_passes_in_other_chunks_and_from_other_rows_have_the_checksums_of_the_same_rows(
     source, monkeypatch
 ):
-    monkeypatch.setattr("mercer.data.files._SEGMENT_BYTES", 3 * 8 * 64)
-    monkeypatch.setattr("mercer.data.files._SEGMENT_ROWS", 64)
+    monkeypatch.setattr("mercer.data.stream.SEGMENT_BYTES", 3 * 8 * 64)
+    monkeypatch.setattr("mercer.data.stream.SEGMENT_ROWS", 64)
     path, write, roles = source
     large = open_stream(path, **roles)
     token = CHUNK_BYTES.set(1000)
@@ -374,7 +374,9 @@ def test_a_checkpoint_has_no_rows_of_after_the_change(tmp_path, small_grid):
     path, kept = tmp_path / "d.npy", tmp_path / "half.ckpt"
     np.save(path, np.tile(X, (8, 1)))
     rows = Rows(open_stream(path))
-    assert 2 * rows.step < 8 * ROWS, "a shard is full before the change, and another one after it"
+    assert 2 * rows.grid.step < 8 * ROWS, (
+        "a shard is full before the change, and another one after it"
+    )
 
     def change(done: int, of: int | None) -> None:
         if done == rows.grid.rows:

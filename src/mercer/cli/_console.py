@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import Any, TextIO
@@ -28,11 +29,11 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+@dataclass(frozen=True)
 class Console:
-    """Standard output and standard error of one run of a command."""
+    """Standard output and standard error of one run of a command; JSON with --json."""
 
-    def __init__(self, as_json: bool) -> None:
-        self.as_json = as_json
+    as_json: bool
 
     def print(self, text: str, *, wrap: bool = True) -> None:
         """Print text; nothing with --json.
@@ -242,12 +243,12 @@ def output_options(command: Any) -> Any:
         "--debug",
         is_flag=True,
         expose_value=False,
-        callback=_set_debug,
+        callback=store_option,
         help="Show the traceback of an error.",
     )
     return json_flag(debug_flag(command))
 
 
-def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.meta["mercer.debug"] = True
+def store_option(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Store the value of an option in the context, under "mercer." and its name."""
+    ctx.meta[f"mercer.{param.name}"] = value

@@ -127,7 +127,7 @@ def spec_of_description(description: Any) -> Spec:
         for parameter, default in defaults(cls).items()
         if parameter in description
         and parameter != "n_jobs"
-        and not _is_same(description[parameter], default)
+        and (type(description[parameter]), description[parameter]) != (type(default), default)
     }
     return MapSpec(name, options)
 
@@ -270,10 +270,6 @@ def _compose(sign: str, parts: list[Spec]) -> Spec:
         same = isinstance(part, Composition) and part.operator == sign
         flat += part.parts if isinstance(part, Composition) and same else [part]
     return flat[0] if len(flat) == 1 else Composition(sign, tuple(flat))
-
-
-def _is_same(value: Any, default: Any) -> bool:
-    return (type(value), value) == (type(default), default)
 
 
 def _format(value: Any) -> str:

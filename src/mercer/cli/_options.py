@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mercer.cli._console import Console, discard_lost_messages, plain_table, store_option
 from mercer.cli._task import CLASSIFY, MOST_CLASSES, REGRESS
 
 if TYPE_CHECKING:
-    from mercer.cli._console import Console
     from mercer.data import Stream
 
 _MOST_NAMES = 12  # columns listed in an error
@@ -44,11 +44,6 @@ def shared_options(*names: str) -> Callable[[Any], Any]:
         return command
 
     return decorate
-
-
-def _set_zero_based(ctx: click.Context, param: click.Parameter, value: bool | None) -> None:
-    """Store the option in the context, where open_data reads it."""
-    ctx.meta["mercer.zero_based"] = value
 
 
 def _add_kinds(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -92,7 +87,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         "--zero-based/--one-based",
         default=None,
         expose_value=False,
-        callback=_set_zero_based,
+        callback=store_option,
         help="First column number of an svmlight file, if ambiguous.",
     ),
     "target": click.option(
@@ -231,9 +226,9 @@ def open_like(
     if names is not None and table is not None:
         available = [column.name for column in table.columns]
         inputs = _match_columns(list(names), available, path.name)
-        stream = table.stream(columns=inputs, target=target, weight=None)
-        if stream.schema is None or inputs != list(names):
-            return stream
+        by_name = table.stream(columns=inputs, target=target, weight=None)
+        if by_name.schema is None or inputs != list(names):
+            return by_name
         # texts are numbers, or refused by row and value
         schema = number_schema(names)
         return table.stream(columns=None, target=target, weight=None, schema=schema)
@@ -284,8 +279,6 @@ def print_stream(stream: Stream, task: Any, console: Console) -> Stream:
 
 def print_columns(encoder: Any, console: Console) -> None:
     """Print what was done to each column of a table: the decisions of a fitted Tabular."""
-    from mercer.cli._console import plain_table
-
     table = plain_table("=column", "=kind", ">features", "encoding")
     decisions = encoder.decisions_
     # of a wide table the columns that are not numbers as they are
@@ -298,13 +291,6 @@ def print_columns(encoder: Any, console: Console) -> None:
     console.table(table)
     if len(shown) < len(decisions):
         console.print(f"{len(decisions) - len(shown):,} more columns are listed with --json.")
-
-
-def column_names(stream: Stream) -> Sequence[str] | None:
-    """Return the names of the columns of a table; None for a matrix."""
-    from mercer.data.matrix import MatrixStream
-
-    return None if isinstance(stream, MatrixStream) else stream.columns
 
 
 def require_target(path: Path, target: str | None) -> None:
@@ -328,7 +314,6 @@ def require_output(
 
     Until the command ends, no other run may write it, and a closed pipe does not stop the command.
     """
-    from mercer.cli._console import discard_lost_messages
     from mercer.persistence.atomic_write import reserve_output
 
     if suffixes and path.suffix.lower() not in suffixes:

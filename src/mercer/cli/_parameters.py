@@ -55,16 +55,13 @@ class ParameterType(click.ParamType):
             return value
         # "2GB" and the path "1" are allowed as they are written, "[0.1, 1]" as the list
         parsed = parse_value(value)
-        candidates = (value, parsed) if self._takes_text else (parsed,)
+        takes_text = any(isinstance(each, InstanceOf | MemorySize) for each in self.constraints)
+        candidates = (value, parsed) if takes_text else (parsed,)
         for candidate in candidates:
             if any(candidate in constraint for constraint in self.constraints):
                 return candidate
         validate_parameter("", self.parameter, parsed, *self.constraints)
         return parsed
-
-    @property
-    def _takes_text(self) -> bool:
-        return any(isinstance(each, InstanceOf | MemorySize) for each in self.constraints)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

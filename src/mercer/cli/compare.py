@@ -32,7 +32,7 @@ from mercer.cli._options import (
 from mercer.cli._task import Task, infer_task
 
 if TYPE_CHECKING:
-    from mercer.model_selection.select import Entry, Leaderboard
+    from mercer.model_selection.select import Leaderboard
 
 _NAME_WIDTH = 18  # of models in a narrow table, at least
 _LEFT_OUT = (6, 4, 5, 3)  # columns of a table that a narrow terminal lacks, the first one first
@@ -253,7 +253,9 @@ def print_leaderboard(board: Leaderboard, console: Console) -> None:
     for number, row in enumerate(cells[1:], 1):
         table.add_row(*(row[i] for i in columns), end_section=number == finalists)
     for entry in board.entries:
-        console.event("entry", **_entry_fields(entry))
+        fields = {name: value for name, value in vars(entry).items() if name != "model"}
+        fields["kernel"] = None if entry.kernel is None else repr(entry.kernel)
+        console.event("entry", **fields)
     console.table(table)
     left_out = [name for i, name in enumerate(header) if i not in columns]
     if left_out:
@@ -324,8 +326,3 @@ def _describe_scores(board: Leaderboard, finalists: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def _entry_fields(entry: Entry) -> dict[str, Any]:
-    fields = {name: value for name, value in vars(entry).items() if name != "model"}
-    return {**fields, "kernel": None if entry.kernel is None else repr(entry.kernel)}

@@ -16,7 +16,6 @@ from mercer.cli._console import Console, output_options
 from mercer.cli._errors import on_interrupt
 from mercer.cli._options import (
     PATH,
-    column_names,
     open_data,
     open_like,
     print_columns,
@@ -135,11 +134,13 @@ def fit(
     stream = print_stream(stream, inferred, console)
 
     from mercer.data import open_stream
+    from mercer.data.matrix import MatrixStream
     from mercer.linear_model.base import encoder_of
     from mercer.linear_model.classifier import KernelClassifier
     from mercer.linear_model.regressor import KernelRegressor
     from mercer.persistence.io import save
 
+    is_matrix = isinstance(stream, MatrixStream)  # its columns have numbers, not names
     cls: Any = KernelClassifier if inferred.name == CLASSIFY else KernelRegressor
     if spec == AUTO:
         limits = {"max_seconds": max_seconds, "max_memory": parameters.get("max_memory")}
@@ -150,7 +151,8 @@ def fit(
     model = cls(feature_map, random_state=seed, verbose=int(not console.as_json), **parameters)
     others = {}
     if unlabeled is not None:
-        others["unlabeled"] = open_like(unlabeled, column_names(stream), stream.width)
+        names = None if is_matrix else stream.columns
+        others["unlabeled"] = open_like(unlabeled, names, stream.width)
     start = perf_counter()
     with (
         on_interrupt(lambda: _describe_checkpoint(checkpoint, parameters.get("loss", "squared"))),
@@ -183,9 +185,8 @@ def fit(
         console.print(f"{measure} on {test_stream.name}: {text}")
         console.event("score", score=score, measure=measure, data=str(test))
     arguments = f"{shlex.quote(str(output))} {shlex.quote(str(data))}"
-    is_matrix = stream.columns is not None and column_names(stream) is None
-    if columns is None and target is not None and is_matrix:
-        columns = _column_ranges(stream.columns or ())
+    if columns is None and target is not None and is_matrix and stream.columns is not None:
+        columns = _column_ranges(stream.columns)
     selected = "" if columns is None else f" --columns {shlex.quote(columns)}"
     console.print(f"Next: mercer predict {arguments}{selected} -o predictions.parquet", wrap=False)
 

@@ -130,6 +130,7 @@ def _measure(
 
     from mercer.data.batches import Rows
     from mercer.evaluation.certificate import certify
+    from mercer.evaluation.convergence import with_seed
     from mercer.linear_model.base import fit_encoder
     from mercer.maps.block import matrix
     from mercer.maps.compose import is_scaled, scale_columns
@@ -154,13 +155,12 @@ def _measure(
     if is_scaled(scale_columns(feature_map, scale)) and not is_scaled(feature_map):
         scaled = Scaled().fit(fitted_on)
         fitted_on, held_out = scaled.transform(fitted_on), scaled.transform(held_out)
-    names = [name for name in feature_map.get_params() if name.split("__")[-1] == "random_state"]
-    seeds = {name: seed + i for i, name in enumerate(names)}
-    fitted = feature_map.set_params(**seeds).fit(fitted_on)
+    fitted = with_seed(feature_map, seed).fit(fitted_on)
+    least, most = _PAIRS
+    pairs = max(least, min(most, _PAIR_NUMBERS // rows.shape[1]))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # values outside the range of the half
-            pairs = _pair_count(rows.shape[1])
             certificate = certify(fitted, held_out, pairs=pairs, error=error, random_state=seed)
     except AttributeError as none:  # a composition without an exact kernel
         if error is not None:
@@ -174,9 +174,3 @@ def _measure(
             "plan without it."
         )
     return fitted, certificate.rate
-
-
-def _pair_count(columns: int) -> int:
-    """Return the number of pairs of rows whose exact kernel is evaluated."""
-    least, most = _PAIRS
-    return max(least, min(most, _PAIR_NUMBERS // columns))

@@ -8,13 +8,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from mercer._typing import Array
 from mercer.data._pyarrow import pyarrow as pyarrow
-from mercer.data.cells import floats, is_text, lists
+from mercer.data.cells import TEXT_TYPES, floats, lists
 from mercer.data.column_roles import assign_roles, describe_missing
 from mercer.data.stream import Parts, Stream
 from mercer.data.table_schema import CATEGORY, TableSchema, infer_schema
@@ -41,6 +41,8 @@ class Column:
         Whether it is the index of the pandas frame that was written: an input only where named.
     dictionary : bool
         Whether it is encoded as a dictionary, as pandas writes categories.
+    number : bool
+        Whether its values are numbers.
     """
 
     name: str
@@ -48,10 +50,7 @@ class Column:
     size: int = 0
     index: bool = field(default=False, compare=False)
     dictionary: bool = field(default=False, compare=False)
-
-    @property
-    def number(self) -> bool:
-        return self.type.startswith(_NUMBERS)
+    number: bool = field(default=False, compare=False)
 
     def names(self) -> list[str]:
         """Return the names of the inputs in a column of lists: "z[0]", "z[1]", ..."""
@@ -72,9 +71,10 @@ def describe_columns(schema: Any) -> list[Column]:
         dictionary = types.is_dictionary(kind)
         if dictionary:
             kind = kind.value_type
-        name = item.name
-        text = "text" if is_text(kind) else str(kind)
-        columns.append(Column(name, text, size, name in index, dictionary))
+        name, text = item.name, str(kind)
+        number = text.startswith(_NUMBERS)
+        text = "text" if text in TEXT_TYPES else text
+        columns.append(Column(name, text, size, name in index, dictionary, number))
     return columns
 
 
@@ -92,15 +92,17 @@ class Table:
     name: str
     columns: list[Column]
     decimal = "."
+    stream_class: ClassVar[Callable[..., TableStream]]
 
-    def stream(
-        self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
-    ) -> Stream:
-        """Return a stream of the rows, with these columns as inputs, target and weight.
+    def stream(self, **selection: Any) -> TableStream:
+        """Return a stream of the rows.
 
-        `kinds` and `schema` are those of ``open_stream``.
+        Parameters
+        ----------
+        columns, target, weight, kinds, schema
+            Those of ``open_stream``; the last two may be left out.
         """
-        raise NotImplementedError
+        return self.stream_class(self, **selection)
 
     def head(self) -> Any:
         """Return the first rows with the types of all columns, as a pyarrow.Table."""
@@ -150,6 +152,7 @@ class TableStream(Stream):
         self,
         source: str,
         table: Sequence[Column],
+        *,
         columns: Any,
         target: Any,
         weight: Any,
@@ -173,12 +176,13 @@ class TableStream(Stream):
         if self._weights:
             self._used = [*self._used, self._weights]
         self._require_types(source)
-        if schema is None and (kinds or not all(map(_is_plain, self._inputs))):
+        plain = all(column.number and not column.dictionary for column in self._inputs)
+        if schema is None and (kinds or not plain):
             inputs = [column.name for column in self._inputs]
             inferred = infer_schema(
                 source, inputs, self._table.head(), kinds, decimal=self._table.decimal
             )
-            if not (inferred.plain and all(map(_is_plain, self._inputs))):
+            if not (inferred.plain and plain):
                 schema = inferred
         self.width = sum(column.size or 1 for column in self._inputs)
         single = all(column.type == "float" for column in self._inputs)
@@ -188,8 +192,6 @@ class TableStream(Stream):
             for column in self._inputs
             for name in (column.names() if column.size else [column.name])
         )
-        if self.width == 0:
-            raise ValueError(f"{source} has no input columns.")
         self.schema = None
         if schema is not None:
             self._set_schema(schema)
@@ -225,26 +227,32 @@ class TableStream(Stream):
         """Return the inputs, target, weight and keys of a record batch."""
         if self._infers and self.schema is not None:
             self.schema.refuse_codes(batch, self.declared)
-        X = self._numbers(batch) if self.schema is None else self.schema.matrix(batch)
-        labels = [_labels(batch.column(column.name), column) for column in self._targets]
+        if self.schema is None:
+            X, at = np.empty((batch.num_rows, self.width), self.dtype), 0
+            for column in self._inputs:
+                values = batch.column(column.name)
+                if column.size:
+                    X[:, at : at + column.size] = lists(values, column.size, self.dtype)
+                else:
+                    X[:, at] = floats(values, self.dtype)
+                at += column.size or 1
+        else:
+            X = self.schema.matrix(batch)
+        labels, pa = [], pyarrow("Reading")
+        for column in self._targets:
+            values = batch.column(column.name)
+            if pa.types.is_dictionary(values.type):
+                values = values.dictionary_decode()
+            # nulls become NaN among numbers and None among text, for validation
+            if column.number and (values.null_count or column.type.startswith(("decimal", "null"))):
+                values = values.cast(pa.float64(), safe=False)
+            labels.append(np.asarray(values.to_numpy(zero_copy_only=False)))
         y = None if not labels else np.column_stack(labels) if self._several else labels[0]
         weight = None
         if self._weights:
             weight = floats(batch.column(self._weights.name), np.dtype(np.float64))
         keys = () if self._split is None else (self._split(batch),)
         return X, y, weight, *keys
-
-    def _numbers(self, batch: Any) -> Array:
-        X = np.empty((batch.num_rows, self.width), self.dtype)
-        at = 0
-        for column in self._inputs:
-            values = batch.column(column.name)
-            if column.size:
-                X[:, at : at + column.size] = lists(values, column.size, self.dtype)
-            else:
-                X[:, at] = floats(values, self.dtype)
-            at += column.size or 1
-        return X
 
     def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "types": [str(column) for column in self._used]}
@@ -289,18 +297,3 @@ def schema_inputs(
     if missing:
         raise ValueError(f"{source}: the model needs {describe_missing(missing, names)}")
     return inputs
-
-
-def _is_plain(column: Column) -> bool:
-    """Return whether a column is numbers that are read as they are."""
-    return column.number and not column.dictionary
-
-
-def _labels(values: Any, column: Column) -> Array:
-    """Return labels; nulls become NaN among numbers and None among text, for validation."""
-    pa = pyarrow("Reading")
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if column.number and (values.null_count or column.type.startswith(("decimal", "null"))):
-        values = values.cast(pa.float64(), safe=False)
-    return np.asarray(values.to_numpy(zero_copy_only=False))

@@ -9,33 +9,9 @@ import numpy as np
 
 from mercer.data._pyarrow import pyarrow
 from mercer.data.arrow import Table, TableStream, describe_columns
-from mercer.data.stream import Parts, Stream, hash_rows
+from mercer.data.stream import Parts, hash_rows
 
 _HEAD_ROWS = 1000
-
-
-class ArrowTable(Table):
-    """An Arrow table in memory.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    name : str
-    """
-
-    def __init__(self, table: Any, name: str = "the Arrow table") -> None:
-        if not table.num_rows:
-            raise ValueError(f"{name} has no rows.")
-        self.name, self.table = name, table
-        self.columns = describe_columns(table.schema)
-
-    def stream(
-        self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
-    ) -> Stream:
-        return ArrowTableStream(self, columns, target, weight, kinds, schema)
-
-    def head(self) -> Any:
-        return self.table.slice(0, _HEAD_ROWS)
 
 
 class ArrowTableStream(TableStream):
@@ -43,12 +19,10 @@ class ArrowTableStream(TableStream):
 
     kind = "arrow"
 
-    def __init__(
-        self, table: ArrowTable, columns: Any, target: Any, weight: Any, kinds: Any, schema: Any
-    ) -> None:
+    def __init__(self, table: ArrowTable, **selection: Any) -> None:
         super().__init__(table.name)
         self._table, self.rows = table, table.table.num_rows
-        self._assign(table.name, table.columns, columns, target, weight, kinds, schema)
+        self._assign(table.name, table.columns, **selection)
         names = [column.name for column in self._used]
         self._rows = table.table.select(names).unify_dictionaries()
         # all that another process needs of it
@@ -58,7 +32,9 @@ class ArrowTableStream(TableStream):
         assert self.rows is not None
         step = self._chunk_rows(rows)
         for at in range(start, self.rows, step):
-            yield self._parts(_batch(self._rows.slice(at - self._first, step)))
+            # one record batch; a copy where the rows span several
+            rows_of_chunk = self._rows.slice(at - self._first, step).combine_chunks()
+            yield self._parts(rows_of_chunk.to_batches()[0])
 
     def record_batches(self, names: Sequence[str]) -> Iterator[Any]:
         yield from self._rows.select(names).to_batches(self._chunk_rows(1))
@@ -73,6 +49,27 @@ class ArrowTableStream(TableStream):
         return {**identity, **hash_rows(self, self.rows, self.width * self.dtype.itemsize)}
 
 
+class ArrowTable(Table):
+    """An Arrow table in memory.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    name : str
+    """
+
+    stream_class = ArrowTableStream
+
+    def __init__(self, table: Any, name: str = "the Arrow table") -> None:
+        if not table.num_rows:
+            raise ValueError(f"{name} has no rows.")
+        self.name, self.table = name, table
+        self.columns = describe_columns(table.schema)
+
+    def head(self) -> Any:
+        return self.table.slice(0, _HEAD_ROWS)
+
+
 def open_arrow(source: Any) -> ArrowTable:
     """Return the table of an object with ``__arrow_c_stream__``, without copies."""
     pa = pyarrow("Reading an Arrow table")
@@ -82,9 +79,3 @@ def open_arrow(source: Any) -> ArrowTable:
 def _copy_rows(table: Any, start: int, stop: int) -> Any:
     """Return rows as a table of their own: a slice is pickled with all rows of its source."""
     return table.take(np.arange(start, min(stop, table.num_rows)))
-
-
-def _batch(table: Any) -> Any:
-    """Return the rows of a table as one record batch; a copy where they span several."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0]

@@ -59,11 +59,15 @@ class Rows:
 
     Attributes
     ----------
+    width : int
+        Number of columns of a block.
+    dtype : numpy.dtype
     with_keys : bool
         Whether batches have the keys of their rows; False unless it is set.
     """
 
     with_keys = False
+    on_device = False  # whether blocks are computed on the device that use_device has chosen
 
     def __init__(self, stream: Stream, feature_map: Any = None) -> None:
         schema, encodes = stream.schema, getattr(feature_map, "accepts_missing", True)
@@ -72,17 +76,8 @@ class Rows:
                 f"{stream.name} has columns that are no numbers ({schema.describe()}): put "
                 f"Tabular() in front of {type(feature_map).__name__}."
             )
-        self.stream = stream
-        self.feature_map = feature_map
-
-    @property
-    def width(self) -> int:
-        """Number of columns of a block."""
-        return self.stream.width
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.stream.dtype
+        self.stream, self.feature_map = stream, feature_map
+        self.width, self.dtype = stream.width, stream.dtype
 
     @property
     def grid(self) -> Grid:
@@ -91,24 +86,15 @@ class Rows:
         The width is the larger one of a block and of dense inputs.
         """
         width = self.width if self.stream.sparse else max(self.width, self.stream.width)
-        return grid(width, self.dtype.itemsize, device=self.device is not None)
-
-    @property
-    def device(self) -> Device | None:
-        """Device on which blocks are computed; None for the CPU."""
-        return None
-
-    @property
-    def step(self) -> int:
-        """Number of rows of a shard."""
-        return self.grid.rows * self.grid.shard
+        on_device = self.on_device and current_device() is not None
+        return grid(width, self.dtype.itemsize, device=on_device)
 
     def batches(self, start: int = 0, stop: int | None = None) -> Generator[Batch, None, None]:
         """Yield the blocks from row `start`, the first row of a block, up to row `stop`.
 
         With several threads the next rows are read while a block is in use.
         """
-        device = self.device
+        device = current_device() if self.on_device else None
         read = self.stream.blocks(self.grid.rows, start, stop)
         if device is not None:
             read = _to_device(read, device)
@@ -174,6 +160,9 @@ class Rows:
 class Features(Rows):
     """Features of the rows of a stream by a fitted map, as dense, sparse or coded blocks."""
 
+    on_device = True
+    _warned = False  # of values outside the bounds of the map
+
     def __init__(self, stream: Stream, feature_map: Any) -> None:
         super().__init__(stream, feature_map)
         name, fitted = type(feature_map).__name__, getattr(feature_map, "n_features_in_", None)
@@ -192,16 +181,7 @@ class Features(Rows):
                         f"Column {i} of {stream.name} is {column!r}, and {name} was fitted on "
                         f"{expected!r} there."
                     )
-        self._warned = False
-
-    @property
-    def width(self) -> int:
-        return int(self.feature_map._n_features_out)
-
-    @property
-    def device(self) -> Device | None:
-        """Device chosen by use_device; None for the CPU."""
-        return current_device()
+        self.width = int(feature_map._n_features_out)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the class of the map, its parameters and a hash of its weights."""

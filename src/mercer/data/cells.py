@@ -60,6 +60,7 @@ SECONDS = "%s"  # strptime's format of seconds since 1970
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WORD = re.compile(r"[^\W\d_]+")
 _DAY = 86400.0
+TEXT_TYPES = ("string", "large_string", "string_view")  # of Arrow
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -177,7 +178,8 @@ def lists(values: Any, size: int, dtype: np.dtype[Any]) -> Array:
 def floats(values: Any, dtype: np.dtype[Any]) -> Array:
     """Return numbers; nulls become NaN."""
     pa = pyarrow(_PURPOSE)
-    values = _decode(values)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
     if not pa.types.is_float16(values.type):  # pyarrow before version 20 has no cast of float16
         values = values.cast(pa.float32() if dtype == np.float32 else pa.float64(), safe=False)
     return np.asarray(values.to_numpy(zero_copy_only=False)).astype(dtype, copy=False)
@@ -185,8 +187,7 @@ def floats(values: Any, dtype: np.dtype[Any]) -> Array:
 
 def is_text(kind: Any) -> bool:
     """Return whether an Arrow type is one of the types of strings."""
-    types = pyarrow(_PURPOSE).types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    return str(kind) in TEXT_TYPES
 
 
 def is_date(kind: Any) -> bool:

@@ -14,14 +14,15 @@ from mercer.data import cells
 from mercer.data.arrow import Column, pyarrow
 from mercer.data.cells import FALSE, TRUE
 from mercer.data.column_roles import COLUMNS
-from mercer.data.csv_dialect import DELIMITERS, HEAD_BYTES, Dialect, detect_dialect
+from mercer.data.csv_dialect import HEAD_BYTES, Dialect, detect_dialect
 from mercer.data.files import describe_row
-from mercer.data.inputs import LONGEST_LINE, AnyPath, inner_suffix, open_input
+from mercer.data.inputs import COMPRESSED, LONGEST_LINE, AnyPath, open_input
 from mercer.data.stream import CHUNK_BYTES, Parts
 from mercer.data.table_files import TextFilesStream, TextFilesTable
 from mercer.errors import ColumnTypeError, RowError
 from mercer.ops import cpu
 
+_TAB_SEPARATED = (".tsv", *(f".tsv{suffix}" for suffix in COMPRESSED))
 _LINES = 4  # at least, in the head of a file
 _SHOWN = 60  # characters of a line in an error
 _COUNTED = 2**30  # bytes of a line that is too long, for the error
@@ -61,7 +62,6 @@ class CsvStream(TextFilesStream):
     follows.
     """
 
-    kind = "csv"
     _table: CsvTable
 
     def _batches(
@@ -117,6 +117,7 @@ class CsvTable(TextFilesTable):
         Columns of digits of one length, which are codes if one has a leading zero.
     """
 
+    kind = "csv"
     stream_class = CsvStream
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
@@ -128,7 +129,7 @@ class CsvTable(TextFilesTable):
             head, complete = read_head(path, label, max(self.block_bytes, HEAD_BYTES))
             longest = max(map(len, head.split(b"\n", _LINES)[:_LINES]))
             self.block_bytes = max(self.block_bytes, 8 * longest)
-            usual = DELIMITERS.get(inner_suffix(path), ",")
+            usual = "\t" if path.name.lower().endswith(_TAB_SEPARATED) else ","
             self.dialects.append(detect_dialect(label, head, complete, usual))
         self.words, self.decimal = self.dialects[0].words, self.dialects[0].decimal
         self.notes = describe_notes(self.names, [dialect.notes for dialect in self.dialects])
@@ -335,7 +336,7 @@ class CsvTable(TextFilesTable):
         return (
             self._find_mismatch(i, types)
             or self._explain_encoding(i)
-            or self._explain_long_line(i)
+            or _find_long_line(self.files.paths[i], self.names[i], self.block_bytes)
             or ValueError(f"{self.names[i]} cannot be read as CSV: {error}")
         )
 
@@ -385,9 +386,6 @@ class CsvTable(TextFilesTable):
                 at += len(block)
                 line += block.count(b"\n")
         return None
-
-    def _explain_long_line(self, i: int) -> ValueError | None:
-        return _find_long_line(self.files.paths[i], self.names[i], self.block_bytes)
 
 
 def read_head(path: AnyPath, name: str, size: int) -> tuple[bytes, bool]:

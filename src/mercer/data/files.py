@@ -1,4 +1,4 @@
-"""Streams of files: identities of files, and the check that they do not change."""
+"""Files of a stream: their states, and the checks that neither they nor their rows change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import Array, is_csr
-from mercer.data.stream import Stream
-from mercer.rng import Rng
 
-_SEGMENT_BYTES = 4 * 2**20  # of dense rows that have one checksum
-_SEGMENT_ROWS = 2**14  # of sparse rows, whose bytes differ
+SEGMENT_BYTES = 4 * 2**20  # of dense rows that have one checksum
+SEGMENT_ROWS = 2**14  # of sparse rows, whose bytes differ
 _PAGE = 4096  # bytes of one sample of a checksum
 _SAMPLES = 16  # evenly spaced; smaller sources are read completely
 
@@ -70,6 +68,7 @@ class FileSet:
     Parameters
     ----------
     paths : sequence of Path or RemoteFile
+        None of them for a source in memory.
     names : sequence of str
         Names of the files in errors.
     listing : callable, optional
@@ -112,7 +111,7 @@ class FileSet:
 
         Files of URLs, for which pages are requests, have their ETag.
         """
-        if not all(isinstance(path, Path) for path in self.paths):
+        if not self.paths or not all(isinstance(path, Path) for path in self.paths):
             return {}
         sizes = [0 if state is None else state.bytes for state in self._states]
         ends = list(accumulate(sizes))
@@ -193,58 +192,6 @@ class PassChecksums:
                     what = f"rows {first:,} to {self.row - 1:,} are not those of an earlier pass"
                     raise _changed(self.name, f"{what}, at the same size and time")
                 self._whole, last = True, False
-
-
-class FileStream(Stream):
-    """A stream of files, which are checked for changes before and after each pass.
-
-    A subclass sets ``_files`` before it reads.
-    """
-
-    _files: FileSet
-    _checksums: dict[int, list[int]] | None = None  # of earlier passes, see PassChecksums
-
-    def __getstate__(self) -> dict[str, Any]:
-        # a copy may read other columns, or the files of another machine
-        return {name: value for name, value in vars(self).items() if name != "_checksums"}
-
-    def pass_checksums(self, start: int) -> PassChecksums:
-        if self._checksums is None:
-            self._checksums = {}
-        row_bytes = self.width * self.dtype.itemsize
-        rows = _SEGMENT_ROWS if self.sparse else max(1, _SEGMENT_BYTES // row_bytes)
-        words = Rng(0).words("checksums", 0, 0 if self.sparse else self.width) | np.uint64(1)
-        return PassChecksums(self.name, self._checksums, rows, words, start, start % rows == 0)
-
-    def files(self) -> list[dict[str, Any]]:
-        files = []
-        for path, name in zip(self._files.paths, self._files.names, strict=True):
-            stat = path.stat()
-            files.append({"name": name, "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns})
-        return files
-
-    def record_files(self) -> None:
-        self._files = self._files.recorded_anew()  # copies of the stream keep theirs
-        self._checksums = None
-
-    def require_same_files(self, error: Exception | None = None) -> None:
-        self._files.require_same(error)
-
-
-class OneFile(FileStream):
-    """A stream of one file."""
-
-    @property
-    def path(self) -> Path:
-        return self._files.paths[0]
-
-    def where(self, row: int) -> str:
-        return describe_row(self.path.name, row)
-
-
-def one_file(path: Path) -> FileSet:
-    """Return the set of a single file."""
-    return FileSet([path], [path.name])
 
 
 def describe_row(name: str, row: int) -> str:

@@ -61,6 +61,10 @@ class ArrayStream(MatrixStream):
         )
 
 
+FLOAT32, LABEL, OTHER = "float32", "label", "other"  # kinds of a column, beside those of a table
+_NUMBERS = (NUMBER, BOOLEAN, FLOAT32)
+
+
 class FrameStream(Stream):
     """Rows of a data frame of numbers; a subclass accesses the frames of its library."""
 
@@ -68,19 +72,19 @@ class FrameStream(Stream):
         super().__init__(f"the {self.kind} frame")
         names, types = list(frame.columns), list(frame.dtypes)
         self._frame, self._roles = frame, roles
-        if roles.weight is not None and not self._is_number(types[roles.weight]):
+        if roles.weight is not None and self.column_kind(types[roles.weight]) not in _NUMBERS:
             raise ValueError(
                 f"{self.name}: the weight {names[roles.weight]!r} is of type "
                 f"{types[roles.weight]}, and must be one number for each row."
             )
         for place in roles.target:
-            if not (self._is_number(types[place]) or self._is_label(types[place])):
+            if self.column_kind(types[place]) == OTHER:
                 raise ValueError(
                     f"{self.name}: the target {names[place]!r} is of type {types[place]}, and "
                     "must be numbers or labels."
                 )
         self.rows, self.width = len(frame), len(roles.inputs)
-        single = all(self._is_single(types[place]) for place in roles.inputs)
+        single = all(self.column_kind(types[place]) == FLOAT32 for place in roles.inputs)
         self.dtype = as_float([np.float32 if single else np.float64])
         self.columns = tuple(str(names[place]) for place in roles.inputs)
         targets = [str(names[place]) for place in roles.target]
@@ -95,8 +99,11 @@ class FrameStream(Stream):
         """Return a copy with a schema, for columns with missing cells."""
         other = copy.copy(self)
         types, names = list(self._frame.dtypes), self.columns or ()
-        kinds = (BOOLEAN if self._is_boolean(types[at]) else NUMBER for at in self._roles.inputs)
-        columns = (TableColumn(name, kind) for name, kind in zip(names, kinds, strict=True))
+        truths = (self.column_kind(types[at]) == BOOLEAN for at in self._roles.inputs)
+        columns = (
+            TableColumn(name, BOOLEAN if truth else NUMBER)
+            for name, truth in zip(names, truths, strict=True)
+        )
         other.schema, other.dtype = TableSchema(tuple(columns)), np.dtype(np.float64)
         return other
 
@@ -144,17 +151,8 @@ class FrameStream(Stream):
         raise NotImplementedError
 
     @staticmethod
-    def _is_number(dtype: Any) -> bool:
-        raise NotImplementedError
-
-    @staticmethod
-    def _is_boolean(dtype: Any) -> bool:
-        raise NotImplementedError
-
-    def _is_label(self, dtype: Any) -> bool:
-        raise NotImplementedError
-
-    def _is_single(self, dtype: Any) -> bool:
+    def column_kind(dtype: Any) -> str:
+        """Return NUMBER, BOOLEAN, FLOAT32, LABEL or OTHER for the dtype of a column."""
         raise NotImplementedError
 
 
@@ -171,7 +169,7 @@ class PandasStream(FrameStream):
 
     def _labels(self, frame: Any, place: int) -> Array:
         column = frame.iloc[:, place]
-        if not self._is_number(column.dtype):
+        if self.column_kind(column.dtype) not in _NUMBERS:
             return np.asarray(column.astype(object).where(column.notna(), None).to_numpy())
         if column.isna().any():
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -199,18 +197,13 @@ class PandasStream(FrameStream):
         return array
 
     @staticmethod
-    def _is_number(dtype: Any) -> bool:
-        return getattr(dtype, "kind", "O") in "biuf"
-
-    @staticmethod
-    def _is_boolean(dtype: Any) -> bool:
-        return getattr(dtype, "kind", "O") == "b"
-
-    def _is_label(self, dtype: Any) -> bool:
-        return getattr(dtype, "kind", "O") not in "Mmc"
-
-    def _is_single(self, dtype: Any) -> bool:
-        return getattr(dtype, "numpy_dtype", dtype) == np.float32
+    def column_kind(dtype: Any) -> str:
+        kind = getattr(dtype, "kind", "O")
+        if kind not in "biuf":
+            return OTHER if kind in "Mmc" else LABEL
+        if getattr(dtype, "numpy_dtype", dtype) == np.float32:
+            return FLOAT32
+        return BOOLEAN if kind == "b" else NUMBER
 
 
 class PolarsStream(FrameStream):
@@ -229,7 +222,7 @@ class PolarsStream(FrameStream):
 
     def _labels(self, frame: Any, place: int) -> Array:
         column = frame.to_series(place)
-        if self._is_number(column.dtype):
+        if self.column_kind(column.dtype) in _NUMBERS:
             exact = column.null_count() == 0 and not str(column.dtype).startswith("Decimal")
             return np.asarray(
                 (column if exact else column.cast(sys.modules["polars"].Float64)).to_numpy()
@@ -248,18 +241,11 @@ class PolarsStream(FrameStream):
         return column.to_arrow()
 
     @staticmethod
-    def _is_number(dtype: Any) -> bool:
-        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
-
-    @staticmethod
-    def _is_boolean(dtype: Any) -> bool:
-        return str(dtype) == "Boolean"
-
-    def _is_label(self, dtype: Any) -> bool:
-        return str(dtype).partition("(")[0] in ("String", "Categorical", "Enum")
-
-    def _is_single(self, dtype: Any) -> bool:
-        return str(dtype) == "Float32"
+    def column_kind(dtype: Any) -> str:
+        name = str(dtype).partition("(")[0]
+        kinds = {"Boolean": BOOLEAN, "Float32": FLOAT32}
+        kinds |= dict.fromkeys(("String", "Categorical", "Enum"), LABEL)
+        return kinds.get(name) or (NUMBER if dtype.is_numeric() else OTHER)
 
 
 def open_frame(
@@ -283,14 +269,13 @@ def open_frame(
     roles = assign_roles(name, names, columns=columns, target=target, weight=weight)
     plain = not kinds and (schema is None or (schema.plain and schema.width == len(roles.inputs)))
     types = list(frame.dtypes)
-    if plain and all(library._is_number(types[place]) for place in roles.inputs):
+    mixed = [at for at in roles.inputs if library.column_kind(types[at]) not in _NUMBERS]
+    if plain and not mixed:
         return library(frame, roles, schema)
     weights = [] if roles.weight is None else [roles.weight]
     used = {place: str(names[place]) for place in (*roles.inputs, *roles.target, *weights)}
-    mixed = [repr(used[at]) for at in roles.inputs if not library._is_number(types[at])]
-    pa = pyarrow(
-        f"{name[0].upper()}{name[1:]} with columns that are no numbers ({', '.join(mixed)})"
-    )
+    listed = ", ".join(repr(used[at]) for at in mixed)
+    pa = pyarrow(f"{name[0].upper()}{name[1:]} with columns that are no numbers ({listed})")
     if len(set(used.values())) < len(used):
         raise ValueError(f"{name} has two columns whose names have the same text: rename one.")
     table = pa.table({text: library.to_arrow(frame, place) for place, text in used.items()})

@@ -149,15 +149,10 @@ def _format_of_content(path: Path) -> str:
 
 def format_of(path: AnyPath) -> str | None:
     """Return the format of a file by its suffix, that of compression left out; None if unknown."""
-    return FORMATS.get(inner_suffix(path))
-
-
-def inner_suffix(path: AnyPath) -> str:
-    """Return the last suffix before one of compression: ".csv" of "a.csv.gz"."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if len(suffixes) > 1 and suffixes[-1] in COMPRESSED:
         suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return FORMATS.get(suffixes[-1]) if suffixes else None
 
 
 def require_readable(path: AnyPath) -> None:
@@ -226,9 +221,3 @@ def require_one_format(source: str, paths: Sequence[AnyPath]) -> str:
                 f"{path.name} ({format_of(path)}): put each format into a folder of its own."
             )
     return str(format_of(first))
-
-
-def file_names(paths: Sequence[AnyPath]) -> list[str]:
-    """Return the names of files from their common folder on."""
-    shared = os.path.commonpath([os.path.dirname(str(path)) for path in paths])
-    return [os.path.relpath(str(path), shared).replace(os.sep, "/") for path in paths]

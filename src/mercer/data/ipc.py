@@ -14,19 +14,13 @@ from typing import Any
 
 from mercer.data.arrow import pyarrow
 from mercer.data.inputs import AnyPath, open_random
-from mercer.data.table_files import FilesStream, TypedFilesTable, cast_batch
-
-
-class ArrowFilesStream(FilesStream):
-    """Rows of Arrow files, one after the other."""
-
-    kind = "arrow"
+from mercer.data.table_files import TypedFilesTable, cast_batch
 
 
 class ArrowFilesTable(TypedFilesTable):
     """Arrow files. The lengths of their record batches are read when they are opened."""
 
-    stream_class = ArrowFilesStream
+    kind = "arrow"
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
         pyarrow("Reading Arrow files")

@@ -11,16 +11,10 @@ from mercer.data.column_roles import COLUMNS
 from mercer.data.files import describe_row
 from mercer.data.inputs import LONGEST_LINE, AnyPath, open_input
 from mercer.data.stream import CHUNK_BYTES
-from mercer.data.table_files import TextFilesStream, TextFilesTable
+from mercer.data.table_files import TextFilesTable
 from mercer.errors import ColumnTypeError, RowError
 
 _SHOWN = 60  # characters of a line in an error
-
-
-class JsonLinesStream(TextFilesStream):
-    """Rows of files of JSON lines, one after the other."""
-
-    kind = "jsonl"
 
 
 class JsonLinesTable(TextFilesTable):
@@ -29,7 +23,7 @@ class JsonLinesTable(TextFilesTable):
     Objects that lack a column have a missing cell; columns that come later are refused.
     """
 
-    stream_class = JsonLinesStream
+    kind = "jsonl"
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
         pyarrow("Reading JSON lines")

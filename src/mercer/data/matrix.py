@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mercer._typing import Array
 from mercer.data.column_roles import assign_roles
+from mercer.data.files import describe_row
 from mercer.data.stream import Parts, Stream, as_float
 from mercer.errors import RowError
 from mercer.parallel.tile_size import format_bytes
@@ -93,6 +95,17 @@ class MatrixStream(Stream):
         else:
             X = X.astype(self.dtype, copy=False) if roles.plain else validate_rows(self.name, X)
         return X, y, None if weight is None else weight.astype(np.float64, copy=False)
+
+
+class FileMatrixStream(MatrixStream):
+    """Rows of the matrix in one file."""
+
+    @property
+    def path(self) -> Path:
+        return self._files.paths[0]
+
+    def where(self, row: int) -> str:
+        return describe_row(self.path.name, row)
 
 
 def csr_row_bytes(entries: int, rows: int) -> float:

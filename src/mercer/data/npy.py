@@ -19,8 +19,8 @@ import numpy as np
 
 from mercer._typing import Array
 from mercer.data.column_roles import Roles
-from mercer.data.files import OneFile, one_file
-from mercer.data.matrix import MatrixStream, csr_row_bytes
+from mercer.data.files import FileSet
+from mercer.data.matrix import FileMatrixStream, csr_row_bytes
 from mercer.data.stream import Parts
 
 _SKIPPED_BYTES = 2**14  # of a row that are not in use: more than a read call takes
@@ -67,13 +67,13 @@ def read_header(file: IO[bytes], name: str) -> Header:
     return Header(shape, dtype, fortran and len(shape) > 1, file.tell())
 
 
-class NpyStream(OneFile, MatrixStream):
+class NpyStream(FileMatrixStream):
     """Rows of a .npy file; in Fortran order a chunk is read column by column."""
 
     kind = "npy"
 
     def __init__(self, path: Path, **roles: Any) -> None:
-        self._files = one_file(path)
+        self._files = FileSet([path], [path.name])
         with path.open("rb") as file:
             header = read_header(file, path.name)
             size = file.seek(0, 2)
@@ -131,7 +131,7 @@ class NpyStream(OneFile, MatrixStream):
         return numbers
 
 
-class NpzStream(OneFile, MatrixStream):
+class NpzStream(FileMatrixStream):
     """Rows of a .npz file: X, or its only array, or the parts of a CSR matrix.
 
     y and weight are other arrays of the file.
@@ -142,7 +142,7 @@ class NpzStream(OneFile, MatrixStream):
     def __init__(
         self, path: Path, *, columns: Any = None, target: Any = None, weight: Any = None
     ) -> None:
-        self._files = one_file(path)
+        self._files = FileSet([path], [path.name])
         with _archive(path) as archive:
             keys = [
                 name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")

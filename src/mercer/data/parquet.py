@@ -13,17 +13,11 @@ from typing import Any
 
 from mercer.data.arrow import pyarrow
 from mercer.data.inputs import AnyPath, open_random
-from mercer.data.table_files import FilesStream, TypedFilesTable, cast_batch
+from mercer.data.table_files import TypedFilesTable, cast_batch
 
 _BUFFER = 2**19  # bytes of read-ahead for one column
 _BUFFERS = 64 * 2**20  # for all columns in use
 _OPEN_FILES = 16  # files that stay open between passes
-
-
-class ParquetStream(FilesStream):
-    """Rows of Parquet files, one after the other."""
-
-    kind = "parquet"
 
 
 class ParquetTable(TypedFilesTable):
@@ -32,7 +26,7 @@ class ParquetTable(TypedFilesTable):
     Up to 16 files stay open, so that further passes need not open them again.
     """
 
-    stream_class = ParquetStream
+    kind = "parquet"
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
         pyarrow("Reading Parquet")
@@ -62,7 +56,7 @@ class ParquetTable(TypedFilesTable):
             if not groups:  # pyarrow 18 and 19 refuse an empty list
                 return
             for batch in file.iter_batches(rows, row_groups=groups, columns=list(types)):
-                yield at, cast_batch(batch, types)
+                yield at, cast_batch(batch, types) if self.types else batch
                 at += batch.num_rows
 
     @contextmanager

@@ -7,16 +7,18 @@ import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from mercer._repr import short_repr
 from mercer._typing import Array, is_csr
+from mercer.data.files import SEGMENT_BYTES, SEGMENT_ROWS, FileSet, PassChecksums
 from mercer.data.row_keys import row_keys, time_keys
 from mercer.data.table_schema import TableSchema
 from mercer.errors import RowError
-from mercer.validation.parameters import validate_integer
+from mercer.rng import Rng
+from mercer.validation.parameters import Integer, validate_parameter
 from mercer.validation.rows import as_numpy, first_missing
 
 Parts = tuple[Any, ...]  # X, y, weight, and keys where a column has groups or times
@@ -58,7 +60,8 @@ class Stream:
     """Base class of streams: rows that are read in chunks, as often as needed.
 
     A subclass implements ``_read(start, rows)``, which yields (X, y, weight) from row ``start``
-    on, and ``_identity()``.
+    on, and ``_identity()``. One of files sets ``_files`` before it reads: they are checked for
+    changes before and after each pass.
 
     Attributes
     ----------
@@ -86,7 +89,7 @@ class Stream:
         held out.
     """
 
-    kind: ClassVar[str]
+    kind: str
     seeks: bool = True  # reads from a row without reading all rows before it
     lazy: bool = False  # holds a Dask collection
     hash_bytes: int = 64 * 2**20  # of values in memory that a fingerprint hashes
@@ -103,6 +106,8 @@ class Stream:
     weight: str | None = None
     group: str | None = None
     time: str | None = None
+    _files: FileSet = FileSet([], [])
+    _checksums: dict[int, list[int]] | None = None  # of earlier passes, see PassChecksums
     _y: Array | None = None
     _weight: Array | None = None
     _keys: Array | None = None
@@ -133,13 +138,14 @@ class Stream:
         rows : int
             Chunks have a multiple of this number of rows where the source allows it.
         """
-        at = validate_integer(self.name, "start", start, least=0)
+        validate_parameter(self.name, "start", start, Integer(0))
+        at = int(start)
         if self.rows is not None and at > self.rows:
             raise ValueError(
                 f"{self.name} has {self.rows} rows: there is no row {at} to start from."
             )
-        self.require_same_files()
-        checksums = self.pass_checksums(at)
+        self._files.require_same()
+        checksums = self._pass_checksums(at) if self._files.paths else None
         if self._progress is not None:
             self._progress(at, self.rows)
         try:
@@ -162,11 +168,11 @@ class Stream:
                 if self._progress is not None:
                     self._progress(at, self.rows)
         except (ValueError, OSError) as error:  # such as a file that is being written
-            self.require_same_files(error)
+            self._files.require_same(error)
             if isinstance(error, RowError) and not error.location:  # of a cell that was read
                 raise self.locate(error, at) from None
             raise
-        self.require_same_files()
+        self._files.require_same()
         if checksums is not None:
             checksums.add(last=True)
         if self.rows is None:
@@ -192,8 +198,8 @@ class Stream:
         >>> [(block.start, len(block)) for block in stream.blocks(2, start=2, stop=4)]
         [(2, 2)]
         """
-        rows = validate_integer(self.name, "rows of a block", rows)
-        return rechunk(self.chunks(start, rows), rows, stop)
+        validate_parameter(self.name, "rows of a block", rows, Integer())
+        return rechunk(self.chunks(start, rows), int(rows), stop)
 
     def where(self, row: int) -> str:
         """Return the position of a row: "row 7", or "part-3.parquet, row 17 of the file"."""
@@ -281,22 +287,25 @@ class Stream:
 
     def files(self) -> list[dict[str, Any]]:
         """Return name, size and time of modification of each file; empty for values in memory."""
-        return []
+        files = []
+        for path, name in zip(self._files.paths, self._files.names, strict=True):
+            stat = path.stat()
+            files.append({"name": name, "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns})
+        return files
 
     def record_files(self) -> None:
         """Record the present state of the files; for another machine with the same files."""
+        self._files = self._files.recorded_anew()  # copies of the stream keep theirs
+        self._checksums = None
 
-    def require_same_files(self, error: Exception | None = None) -> None:
-        """Raise ChangedFileError, caused by `error`, if a file has changed since it was opened."""
+    def require_same_files(self) -> None:
+        """Raise ChangedFileError if a file has changed since it was opened."""
+        self._files.require_same()
 
     def set_rows(self, rows: int) -> None:
         """Set the number of rows, where no pass has counted them: a checkpoint has."""
         if self.rows is None:
             self.rows = rows
-
-    def pass_checksums(self, start: int) -> Any:
-        """Return checksums that are compared with those of earlier passes; None in memory."""
-        return None
 
     def with_progress(self, progress: Progress | None) -> Stream:
         """Call progress(next row, number of rows or None) when a pass begins and after each chunk.
@@ -310,6 +319,19 @@ class Stream:
         """Call observer(chunk) for each chunk that is read; return this stream."""
         self._observer = observer
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a copy may read other columns, or the files of another machine
+        return {name: value for name, value in vars(self).items() if name != "_checksums"}
+
+    def _pass_checksums(self, start: int) -> PassChecksums:
+        """Return checksums of a pass, which are compared with those of earlier ones."""
+        if self._checksums is None:
+            self._checksums = {}
+        row_bytes = self.width * self.dtype.itemsize
+        rows = SEGMENT_ROWS if self.sparse else max(1, SEGMENT_BYTES // row_bytes)
+        words = Rng(0).words("checksums", 0, 0 if self.sparse else self.width) | np.uint64(1)
+        return PassChecksums(self.name, self._checksums, rows, words, start, start % rows == 0)
 
     def _read(self, start: int, rows: int) -> Iterator[Parts]:
         raise NotImplementedError

@@ -13,9 +13,9 @@ from typing import IO, Any
 import numpy as np
 
 from mercer._typing import Array, is_csr
-from mercer.data.files import OneFile, describe_row, one_file
+from mercer.data.files import FileSet, describe_row
 from mercer.data.inputs import LONGEST_LINE
-from mercer.data.matrix import MatrixStream
+from mercer.data.matrix import FileMatrixStream
 from mercer.data.stream import CHUNK_BYTES, Parts
 from mercer.errors import ParameterError, Setting
 from mercer.ops import cpu
@@ -31,7 +31,7 @@ _NUMBER = re.compile(_FORM, re.I)
 _LINE = re.compile(rb"\s*%b(?>\s+0*\d{1,10}:%b)*+\s*(?:#.*)?" % (_FORM, _FORM), re.I | re.S)
 
 
-class SvmlightStream(OneFile, MatrixStream):
+class SvmlightStream(FileMatrixStream):
     """Rows of an svmlight file as CSR, labels as y.
 
     Opening reads the file once, to count rows and columns, to record where byte ranges start, and
@@ -57,7 +57,7 @@ class SvmlightStream(OneFile, MatrixStream):
                 f"{path.name}: the target of an svmlight file is the label of each line, got "
                 f"target={target!r}."
             )
-        self._files, self.name = one_file(path), path.name
+        self._files, self.name = FileSet([path], [path.name]), path.name
         self._range_bytes = CHUNK_BYTES.get() // 2
         self._starts, self._firsts = [0], [0]  # first byte and first row of each range
         lowest, highest, rows = MOST_COLUMNS, -1, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,10 +15,10 @@ import numpy as np
 from mercer._typing import Array
 from mercer.data.arrow import Column, Table, TableStream, describe_columns, pyarrow
 from mercer.data.column_roles import COLUMNS, describe_no_column
-from mercer.data.files import FileSet, FileStream, describe_row
-from mercer.data.inputs import AnyPath, file_names, files_in
+from mercer.data.files import FileSet, describe_row
+from mercer.data.inputs import AnyPath, files_in
 from mercer.data.row_keys import row_keys, time_keys
-from mercer.data.stream import Parts, Stream
+from mercer.data.stream import Parts
 from mercer.data.table_schema import (
     CATEGORY,
     DATE,
@@ -50,28 +51,26 @@ class FilesTable(Table):
 
     Attributes
     ----------
+    kind : str
+        The format, in the fingerprint of a stream.
     ends : list of int or None
         Index of the row after the last row of each file; None where files must be read for it.
     notes : tuple of str
         Sentences about how the files are read.
     """
 
-    stream_class: type[FilesStream]
+    kind: str
     ends: list[int] | None = None
     notes: tuple[str, ...] = ()
     columns_of_files: list[list[Column]]
 
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
-        self.name, self.names = name, file_names(paths)
+        folders = [os.path.dirname(str(path)) for path in paths]
+        shared = os.path.commonpath(folders)
+        self.name = name
+        self.names = [os.path.relpath(str(path), shared).replace(os.sep, "/") for path in paths]
         self.files = FileSet(
             paths, self.names, None if folder is None else partial(files_in, folder)
-        )
-
-    def stream(
-        self, *, columns: Any, target: Any, weight: Any, kinds: Any = None, schema: Any = None
-    ) -> Stream:
-        return self.stream_class(
-            self, columns=columns, target=target, weight=weight, kinds=kinds, schema=schema
         )
 
     def read_types(self, stream: FilesStream) -> dict[str, Any]:
@@ -95,25 +94,15 @@ class FilesTable(Table):
         raise NotImplementedError
 
 
-class FilesStream(FileStream, TableStream):
+class FilesStream(TableStream):
     """Rows of files, one file after the other."""
 
     _table: FilesTable
     _beside: Column | None = None  # the column of groups or times
 
-    def __init__(
-        self,
-        table: FilesTable,
-        *,
-        columns: Any,
-        target: Any,
-        weight: Any,
-        kinds: Any = None,
-        schema: Any = None,
-    ) -> None:
+    def __init__(self, table: FilesTable, **selection: Any) -> None:
         super().__init__(table.name)
-        self._files = table.files
-        self._roles = columns, target, weight, kinds, schema
+        self.kind, self._files, self._selection = table.kind, table.files, selection
         self._set_table(table)
         # by file; grows in the first pass where the files do not state it
         self._ends = [] if table.ends is None else table.ends
@@ -121,14 +110,14 @@ class FilesStream(FileStream, TableStream):
 
     def _set_table(self, table: FilesTable) -> None:
         self._table, self.notes = table, table.notes
-        self._assign(table.names[0], table.columns, *self._roles)
+        self._assign(table.names[0], table.columns, **self._selection)
         if self._beside is not None:
             self._used = [*self._used, self._beside]
-        if self.schema is not None and self._roles[-1] is None:
+        if self.schema is not None and self._infers:
             self.notes += tuple(describe_ambiguous_dates(self.schema, table.head()))
-        columns, _, _, _, schema = self._roles
         for i in range(1, len(table.names)):
-            self._require_columns(i, all_used=columns is None and schema is None)
+            all_used = self._selection["columns"] is None and self._infers
+            self._require_columns(i, all_used=all_used)
 
     def with_group_column(self, name: str) -> Self:
         """Return this stream with a column of groups, which is no input."""
@@ -268,8 +257,7 @@ class TextFilesStream(FilesStream):
             described = () if self.schema is None else self.schema.columns
             if any(each.name == column and each.retyped().kind == DATE for each in described):
                 return super().retyped(column)
-            columns, target, weight, kinds, schema = self._roles
-            other._roles = columns, target, weight, {**(kinds or {}), column: CATEGORY}, schema
+            other._selection = {**self._selection, "kinds": {**self.declared, column: CATEGORY}}
             other._set_table(self._table)
             return other
         whole = pa.types.is_integer(kind)
@@ -284,9 +272,11 @@ class TypedFilesTable(FilesTable):
     a column without values takes any type. Others are left as they are, which a stream refuses.
     """
 
+    stream_class = FilesStream
+
     def _set_schemas(self, schemas: Sequence[Any], lengths: Sequence[int]) -> None:
         """Set the columns of the files by their Arrow schemas, and the last rows of files."""
-        self.types = unify_types(schemas)
+        self.types = unify_types(schemas) if len(schemas) > 1 else {}
         self.columns_of_files = [
             describe_columns(_with_types(schema, self.types) if self.types else schema)
             for schema in schemas
@@ -315,17 +305,19 @@ class TextFilesTable(FilesTable):
     ``_infer_types`` when it has been opened.
     """
 
+    stream_class = TextFilesStream
+
     def __init__(self, name: str, paths: Sequence[AnyPath], folder: AnyPath | None = None) -> None:
         super().__init__(name, paths, folder)
         self._declared: dict[str, Any] = {}  # types that are not inferred
         self.words: frozenset[str] = frozenset()  # columns of yes and no
 
-    def stream(self, *, target: Any, **options: Any) -> Stream:
-        table = self
+    def stream(self, **selection: Any) -> TableStream:
+        table, target = self, selection["target"]
         for name in self.words & {*(target if isinstance(target, list | tuple) else [target])}:
             # predictions are yes and no, not True and False
             table = table.retyped(name, pyarrow("Reading").string())
-        return super(TextFilesTable, table).stream(target=target, **options)
+        return super(TextFilesTable, table).stream(**selection)
 
     def _first_batches(self) -> Iterator[Any]:
         """Yield the first rows of each file that has some, columns of ``_declared`` as such types.

@@ -27,17 +27,13 @@ from mercer.linear_model.regressor import KernelRegressor
 from mercer.linear_model.routes import GRAM_ROWS, Plan
 from mercer.linear_model.solvers.blocks import multiply, multiply_transposed
 from mercer.linear_model.solvers.coded_descent import CodedDescent, is_one_hot
-from mercer.linear_model.solvers.preconditioner import (
-    sampled_rows,
-)
+from mercer.linear_model.solvers.preconditioner import sampled_rows
 from mercer.linear_model.solvers.ridge import ALPHAS
 from mercer.linear_model.solvers.ridge_folds import DECOMPOSED_FEATURES, SEARCH_FACTORS
 from mercer.maps.base import Map, Rate
 from mercer.maps.block import Block, Coded, as_block, gram_operand, select_rows
 from mercer.parallel.threads import one_blas_thread
-from mercer.parallel.tile_size import (
-    Cost,
-)
+from mercer.parallel.tile_size import Cost
 from mercer.stats.moments import Moments
 
 # Numbers of steps that only the data decide, alpha chosen, on six to ten sets: 38 to 230 of ridge
@@ -260,7 +256,9 @@ def measure_timings(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit issues them again
-        start, eigenvectors = _time_start(), _time_ridge(reference.columns)
+        X = np.random.default_rng(0).random((20, 2))
+        start = _time(lambda: KernelRegressor("linear").fit(X, X[:, 0]))
+        eigenvectors = _time_ridge(reference.columns)
     with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore")
         most = min(rows.shape[0], block_rows(shape, reference))
@@ -365,11 +363,6 @@ def _time_factor(columns: int) -> float:
     rows = np.random.default_rng(0).random((D, D))
     A = rows @ rows.T + D * np.eye(D)
     return _time(lambda: cho_factor(A, check_finite=False)) / D**3
-
-
-def _time_start() -> float:
-    X = np.random.default_rng(0).random((20, 2))
-    return _time(lambda: KernelRegressor("linear").fit(X, X[:, 0]))
 
 
 def _time(work: Callable[[], Any]) -> float:

@@ -61,8 +61,8 @@ class ClassWeightedStream(Stream):
     def record_files(self) -> None:
         self.stream.record_files()
 
-    def require_same_files(self, error: Exception | None = None) -> None:
-        self.stream.require_same_files(error)
+    def require_same_files(self) -> None:
+        self.stream.require_same_files()
 
     def fingerprint(self) -> dict[str, Any]:
         return {

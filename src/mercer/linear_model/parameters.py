@@ -24,7 +24,7 @@ from mercer.validation.parameters import (
 )
 
 
-class FeatureMaps:
+class FeatureMaps(Constraint):
     """A map, a composition of maps, the name of a map, or a non-empty list of these."""
 
     def __contains__(self, value: object) -> bool:
@@ -41,7 +41,7 @@ class FeatureMaps:
         )
 
 
-class NonNegativeNumbers:
+class NonNegativeNumbers(Constraint):
     """A finite number of at least 0, or a non-empty list of such numbers."""
 
     def __contains__(self, value: object) -> bool:

@@ -1156,7 +1156,7 @@ def gram_bytes(
 
 def _cached_features(model: Any, rows: Features) -> CachedBlocks:
     """Return the features of rows, in the memory of the device that computes them, if any."""
-    device = rows.device
+    device = current_device()
     memory = model.plan_.cache_bytes if device is None else device_memory(device) // 2
     return CachedBlocks(lambda: model._read_blocks(rows, on_device=True), memory)
 

@@ -159,9 +159,9 @@ def submit_shards(
             f"{rows.stream.name} cannot be read from the middle, so that workers cannot share it: "
             "convert it to Parquet first, or fit without a cluster."
         )
+    step = rows.grid.step
     pending = deque(
-        (start, min(start + rows.step, n_rows))
-        for start in range(first * rows.step, n_rows, rows.step)
+        (start, min(start + step, n_rows)) for start in range(first * step, n_rows, step)
     )
     in_flight: deque[_Task] = deque()
     include_arrays = False

@@ -198,10 +198,11 @@ def is_worth_threads(cost: Cost, rows: int) -> bool:
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows of a block and blocks of a shard, a function of the width and dtype of a row."""
+    """Rows of a block, blocks of a shard and rows of a shard, by the width and dtype of a row."""
 
     rows: int
     shard: int
+    step: int
 
 
 def grid(width: int, itemsize: int, *, device: bool = False) -> Grid:
@@ -217,7 +218,8 @@ def grid(width: int, itemsize: int, *, device: bool = False) -> Grid:
         fitting = _limits.tile_bytes // row_bytes // TILE_ROWS * TILE_ROWS
         rows = max(_limits.min_block_rows, min(_limits.max_block_rows, fitting))
         rows = min(rows, _WIDE_BLOCK_BYTES // row_bytes)
-    return Grid(max(_MIN_TILE_ROWS, rows), _limits.shard_blocks)
+    rows, shard = max(_MIN_TILE_ROWS, rows), _limits.shard_blocks
+    return Grid(rows, shard, rows * shard)
 
 
 def max_classes(width: int) -> int:

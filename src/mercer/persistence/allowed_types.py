@@ -60,7 +60,17 @@ class AllowedClasses:
     @functools.cached_property
     def fields(self) -> dict[str, dict[str, Any]]:
         """Names and types of the fields of each record."""
-        return {name: typing.get_type_hints(cls) for name, cls in self.records.items()}
+        types = {}
+        for name, cls in self.records.items():
+            hints = typing.get_type_hints(cls)
+            names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
+            types[name] = {field: hints[field] for field in names}
+        return types
+
+    @functools.cached_property
+    def names(self) -> dict[type, str]:
+        """Name of each class."""
+        return {cls: name for name, cls in (*self.models.items(), *self.records.items())}
 
 
 @functools.cache
@@ -99,15 +109,10 @@ def allowed_classes() -> AllowedClasses:
     return AllowedClasses(models, records)
 
 
-def field_names(cls: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass or a named tuple."""
-    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else cls._fields  # type: ignore[attr-defined]
-
-
 def required_fields(cls: type) -> set[str]:
     """Return the fields without a default; fields added later have one, so older files load."""
     if not is_dataclass(cls):
-        return set(field_names(cls)) - set(cls._field_defaults)  # type: ignore[attr-defined]
+        return set(cls._fields) - set(cls._field_defaults)  # type: ignore[attr-defined]
     return {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
 
 

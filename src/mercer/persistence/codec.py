@@ -29,7 +29,6 @@ import numpy as np
 from mercer._typing import Array
 from mercer.persistence.allowed_types import (
     AllowedClasses,
-    field_names,
     has_type,
     is_integer,
     required_fields,
@@ -66,9 +65,7 @@ class Encoder:
 
     def encode_model(self, model: Any, path: str, *, fitted: bool) -> dict[str, Any]:
         """Encode a map or an estimator: its parameters and, if fitted, its fitted attributes."""
-        name = _class_name(self.allowed.models, model)
-        if name is None:
-            raise self._unsupported(path, model)
+        name = self.allowed.names[type(model)]
         params = {
             key: value
             for key, value in model.get_params(deep=False).items()
@@ -97,8 +94,9 @@ class Encoder:
         if isinstance(value, np.str_):
             return str(value)
         if isinstance(value, np.generic):
-            dtype = self._dtype_name(value.dtype, value, path)
-            return {"number": [dtype, self.encode(value.item(), path)]}
+            if value.dtype.name not in _DTYPES:
+                raise self._unsupported(path, value)
+            return {"number": [value.dtype.name, self.encode(value.item(), path)]}
         if isinstance(value, np.ndarray):
             return self._encode_array(value, path)
         if type(value) in (list, tuple):
@@ -113,15 +111,17 @@ class Encoder:
             }
         scalar_type = isinstance(value, type) and issubclass(value, np.generic)
         if scalar_type or isinstance(value, np.dtype):
-            return {"dtype": self._dtype_name(np.dtype(value), value, path)}
+            if np.dtype(value).name not in _DTYPES:
+                raise self._unsupported(path, value)
+            return {"dtype": np.dtype(value).name}
         if hasattr(value, "tocsr"):
             return self._encode_csr(value, path)
-        if _class_name(self.allowed.models, value) is not None:
-            return self.encode_model(value, f"{path}.", fitted=".params." not in f".{path}.")
-        name = _class_name(self.allowed.records, value)
+        name = self.allowed.names.get(type(value))
         if name is None:
             raise self._unsupported(path, value)
-        values = {key: getattr(value, key) for key in field_names(type(value))}
+        if self.allowed.models.get(name) is type(value):  # kernels may share a name with a map
+            return self.encode_model(value, f"{path}.", fitted=".params." not in f".{path}.")
+        values = {key: getattr(value, key) for key in self.allowed.fields[name]}
         return {"record": [name, self._encode_each(values, f"{path}.")]}
 
     def _encode_each(self, values: dict[str, Any], path: str) -> dict[str, Any]:
@@ -136,8 +136,7 @@ class Encoder:
                 if type(item) not in (str, int, bool):
                     raise self._unsupported(path, item)
             return {"words": [value.dtype.str if value.dtype.kind == "U" else "object", items]}
-        self._dtype_name(value.dtype, value, path)
-        if isinstance(value, np.ma.MaskedArray):
+        if value.dtype.name not in _DTYPES or isinstance(value, np.ma.MaskedArray):
             raise self._unsupported(path, value)
         if id(value) not in self._names:
             self._names[id(value)] = path
@@ -153,11 +152,6 @@ class Encoder:
         ]
         form = "array" if type(value).__name__ == "csr_array" else "matrix"
         return {"csr": [form, [int(size) for size in value.shape], *parts]}
-
-    def _dtype_name(self, dtype: np.dtype[Any], value: Any, path: str) -> str:
-        if dtype.newbyteorder("=") not in _DTYPES.values():
-            raise self._unsupported(path, value)
-        return dtype.name
 
     def _unsupported(self, path: str, value: Any) -> ValueError:
         if callable(value):
@@ -284,13 +278,13 @@ class Decoder:
 
     def _decode_record(self, name: str, stored: dict[str, Any], depth: int) -> Any:
         require(name in self.allowed.records, f"there is no record {_short(name)}")
-        cls = self.allowed.records[name]
-        wrong = (set(stored) - set(field_names(cls))) | (required_fields(cls) - set(stored))
+        cls, types = self.allowed.records[name], self.allowed.fields[name]
+        wrong = (set(stored) - set(types)) | (required_fields(cls) - set(stored))
         require(
             not wrong, f"the field {_short(min(wrong, default=''))} of {name} is unknown or missing"
         )
         values = {key: self.decode(value, depth) for key, value in stored.items()}
-        for key, hint in self.allowed.fields[name].items():
+        for key, hint in types.items():
             require(
                 key not in values or has_type(values[key], hint),
                 f"{name}.{key} is not of type {hint}",
@@ -369,10 +363,6 @@ def array_names(stored: Any) -> Iterator[str]:
             yield value["array"]
         elif isinstance(value, dict | list):
             stack.extend(value.values() if isinstance(value, dict) else value)
-
-
-def _class_name(classes: Mapping[str, type], value: Any) -> str | None:
-    return next((name for name, cls in classes.items() if cls is type(value)), None)
 
 
 def _short(value: Any) -> str:

@@ -99,9 +99,16 @@ def write(
     metadata : dict of JSON values
     arrays : dict of str to array
     """
-    stored = {name: _little_endian(name, array) for name, array in arrays.items()}
+    stored = {}
+    for name, array in arrays.items():
+        array = np.asarray(array, order="C")
+        dtype = array.dtype.newbyteorder("<")
+        if dtype not in _DTYPE_NAMES:
+            stores = ", ".join(map(str, _DTYPE_NAMES))
+            raise ValueError(f"{name} has dtype {array.dtype}; a file stores {stores}.")
+        stored[name] = array.astype(dtype, copy=False)
     # by decreasing item size, so that each array is aligned
-    order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
+    order = [name for _, name in sorted((-array.itemsize, name) for name, array in stored.items())]
     table, end = {}, 0
     for name in order:
         begin, end = end, end + stored[name].nbytes
@@ -273,16 +280,6 @@ def _validate_offsets(entries: dict[str, ArrayEntry], size: int) -> None:
     require(
         previous == size, f"its arrays need {str(previous)[:20]} bytes, and the file has {size:,}"
     )
-
-
-def _little_endian(name: str, array: Array) -> Array:
-    array = np.asarray(array, order="C")
-    dtype = array.dtype.newbyteorder("<")
-    if dtype not in _DTYPE_NAMES:
-        raise ValueError(
-            f"{name} has dtype {array.dtype}; a file stores {', '.join(map(str, _DTYPE_NAMES))}."
-        )
-    return array.astype(dtype, copy=False)
 
 
 def require(condition: bool, message: str) -> None:

@@ -81,10 +81,11 @@ def scores(ranked: Ranked, winner: Any, label: str, scoring: Scoring) -> Svg:
     """
     with _style():
         figure, axes = _axes(4.2)
-        points = [
-            (_seconds(entry), scoring.sign * entry.score, _standard_error(entry))
-            for _, entry in ranked
-        ]
+        points = []
+        for _, entry in ranked:
+            standard_error = float(entry.spread) if math.isfinite(entry.spread) else 0.0
+            seconds = max(float(entry.fit_seconds), 1e-4)
+            points.append((seconds, scoring.sign * entry.score, standard_error))
         named = _named(ranked, winner)
         # without finalists, all entries are drawn as such
         finalists = {rank for rank, entry in ranked if entry.finalist} or {
@@ -432,14 +433,6 @@ def _named(ranked: Ranked, winner: Any) -> set[int]:
 
 def _without_bandwidth(name: str) -> str:
     return re.sub(r" \S+=\S+", "", name)
-
-
-def _standard_error(entry: Any) -> float:
-    return float(entry.spread) if math.isfinite(entry.spread) else 0.0
-
-
-def _seconds(entry: Any) -> float:
-    return max(float(entry.fit_seconds), 1e-4)
 
 
 def _style() -> AbstractContextManager[Any]:

@@ -310,18 +310,19 @@ def _sum_locally(
     shard, done = total.partial or (empty_like(total.template), 0)
     blocks, done = int(done > 0), total.rows + done
     batches = _read_blocks(source) if rows is None else rows.batches(done)
+    grid = None if rows is None else rows.grid
 
     with closing(batches):
         for batch in batches:
-            full = blocks == SHARD if rows is None else done - total.rows >= rows.step
+            full = blocks == SHARD if grid is None else done - total.rows >= grid.step
             if full:
                 total.merge(total.shards, shard, done - total.rows, writer)
                 shard, blocks = empty_like(total.template), 0
             batch.add_to(shard)
             blocks, done = blocks + 1, batch.start + batch.block.shape[0]
-            if writer is not None and rows is not None:
+            if writer is not None and grid is not None:
                 partial_rows = done - total.rows
-                if partial_rows < rows.step and partial_rows % rows.grid.rows == 0:
+                if partial_rows < grid.step and partial_rows % grid.rows == 0:
                     writer.write_if_due(shard, partial_rows)
             if progress is not None:
                 progress(done, None if rows is None else rows.stream.rows)

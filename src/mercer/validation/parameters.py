@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from mercer.errors import ParameterError, Setting
 
@@ -32,10 +32,59 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Constraint(Protocol):
-    """A set of allowed values: ``value in constraint``; its str() ends the sentence "must be"."""
+class Constraint:
+    """A set of allowed values: ``value in constraint``; its str() ends the sentence "must be".
 
-    def __contains__(self, value: object) -> bool: ...
+    The constraints of this module are data, and all of them are tested here. One of another module
+    overrides both methods.
+    """
+
+    def __contains__(self, value: Any) -> bool:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        is_integer = is_number and isinstance(value, Integral)
+        is_array = hasattr(value, "__array__")
+        match self:
+            case Integer(minimum, maximum):
+                return is_integer and minimum <= value <= (math.inf if maximum is None else maximum)
+            case Positive(below, at_most):
+                return is_number and 0 < float(value) < below and float(value) <= at_most
+            case Nonnegative():
+                return is_number and 0 <= float(value) < math.inf
+            case Between(low, high):
+                return is_number and low <= float(value) <= high
+            case NumberOption():
+                return is_number and float(value) in self.options
+            case Interval(low):
+                if not isinstance(value, tuple | list) or len(value) != 2:
+                    return False
+                if not all(end in Between(-math.inf, math.inf) for end in value):
+                    return False
+                return -math.inf < value[0] < value[1] < math.inf and low in (None, value[0])
+            case Option():
+                return isinstance(value, str) and value in self.options
+            case Flag():
+                return type(value).__name__ in ("bool", "bool_")
+            case MemorySize():
+                return _bytes(value) is not None
+            case Missing():
+                return value is None
+            case InstanceOf(types):
+                return isinstance(value, types)
+            case ArrayLike():
+                arrays = is_array or hasattr(value, "tocsr")
+                return (isinstance(value, list | tuple) or arrays) and not isinstance(value, type)
+            case PositiveNumbers():
+                if not (isinstance(value, list | tuple) or is_array):
+                    return False
+                one_axis = len(getattr(value, "shape", (1,))) == 1
+                return one_axis and all(number in Positive() for number in value)
+            case Function(_, excluded):
+                return callable(value) and not isinstance(value, (type, excluded))
+            case Seed():
+                return value is None or value in Integer(0, 2**64 - 1) or _is_generator(value)
+            case Threads():
+                return value is None or (is_integer and value != 0)
+        raise NotImplementedError
 
 
 Constraints = Mapping[str, tuple[Constraint, ...]]
@@ -43,15 +92,11 @@ Constraints = Mapping[str, tuple[Constraint, ...]]
 
 
 @dataclass(frozen=True)
-class Integer:
+class Integer(Constraint):
     """An integer of at least ``minimum`` and, where there is one, at most ``maximum``; no bool."""
 
     minimum: int = 1
     maximum: int | None = None
-
-    def __contains__(self, value: object) -> bool:
-        most = math.inf if self.maximum is None else self.maximum
-        return _is_integer(value) and self.minimum <= value <= most  # type: ignore[operator]
 
     def __str__(self) -> str:
         if self.maximum is None:
@@ -60,18 +105,12 @@ class Integer:
 
 
 @dataclass(frozen=True)
-class Positive:
+class Positive(Constraint):
     """A finite number above 0 that is also below ``below`` and at most ``at_most``."""
 
     below: float = math.inf
     at_most: float = math.inf
     noun: str = "a number"
-
-    def __contains__(self, value: object) -> bool:
-        if not _is_number(value):
-            return False
-        number = float(value)  # type: ignore[arg-type]
-        return 0 < number < self.below and number <= self.at_most
 
     def __str__(self) -> str:
         if self.below < math.inf:
@@ -81,38 +120,29 @@ class Positive:
         return "a finite number above 0"
 
 
-class Nonnegative:
+class Nonnegative(Constraint):
     """A finite number of at least 0."""
-
-    def __contains__(self, value: object) -> bool:
-        return _is_number(value) and 0 <= float(value) < math.inf  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         return "a finite number of at least 0"
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(Constraint):
     """A number from ``low`` to ``high``, both included."""
 
     low: float
     high: float
 
-    def __contains__(self, value: object) -> bool:
-        return _is_number(value) and self.low <= float(value) <= self.high  # type: ignore[arg-type]
-
     def __str__(self) -> str:
         return f"a number from {self.low:g} to {self.high:g}"
 
 
-class NumberOption:
+class NumberOption(Constraint):
     """One of some numbers."""
 
     def __init__(self, *options: float) -> None:
         self.options = options
-
-    def __contains__(self, value: object) -> bool:
-        return _is_number(value) and float(value) in self.options  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         *others, last = (f"{option:g}" for option in self.options)
@@ -120,34 +150,21 @@ class NumberOption:
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Constraint):
     """A pair (low, high) of finite numbers, low < high; with ``low``, it begins there."""
 
     low: float | None = None
-
-    def __contains__(self, value: object) -> bool:
-        if (
-            not isinstance(value, tuple | list)
-            or len(value) != 2
-            or not all(map(_is_number, value))
-        ):
-            return False
-        finite = all(math.isfinite(end) for end in value)
-        return finite and value[0] < value[1] and self.low in (None, value[0])
 
     def __str__(self) -> str:
         low = "low" if self.low is None else f"{self.low:g}"
         return f"({low}, high), finite numbers {low} < high"
 
 
-class Option:
+class Option(Constraint):
     """One of some strings."""
 
     def __init__(self, *options: str) -> None:
         self.options = options
-
-    def __contains__(self, value: object) -> bool:
-        return isinstance(value, str) and value in self.options
 
     def __str__(self) -> str:
         if len(self.options) < 3:
@@ -155,111 +172,75 @@ class Option:
         return f"one of {', '.join(map(repr, self.options))}"
 
 
-class Flag:
+class Flag(Constraint):
     """True or False; 0 and 1 are integers."""
-
-    def __contains__(self, value: object) -> bool:
-        return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
     def __str__(self) -> str:
         return "True or False"
 
 
-class MemorySize:
+class MemorySize(Constraint):
     """A number of bytes, or a string such as "2GB" (powers of 1000) or "500 MiB" (of 1024)."""
-
-    def __contains__(self, value: object) -> bool:
-        return _bytes(value) is not None
 
     def __str__(self) -> str:
         return "a number of bytes above 0 or a string such as '2GB' or '500 MiB'"
 
 
-class Missing:
+class Missing(Constraint):
     """None."""
-
-    def __contains__(self, value: object) -> bool:
-        return value is None
 
     def __str__(self) -> str:
         return "None"
 
 
 @dataclass(frozen=True)
-class InstanceOf:
+class InstanceOf(Constraint):
     """An instance of one of some types, described by a text: "an array", "a callable"."""
 
     types: type | tuple[type, ...]
     text: str
-
-    def __contains__(self, value: object) -> bool:
-        return isinstance(value, self.types)
 
     def __str__(self) -> str:
         return self.text
 
 
 @dataclass(frozen=True)
-class ArrayLike:
+class ArrayLike(Constraint):
     """A list, a tuple, an array, a sparse matrix or a data frame, described by a text."""
 
     text: str
-
-    def __contains__(self, value: object) -> bool:
-        arrays = hasattr(value, "__array__") or hasattr(value, "tocsr")
-        return (isinstance(value, list | tuple) or arrays) and not isinstance(value, type)
 
     def __str__(self) -> str:
         return self.text
 
 
-class PositiveNumbers:
+class PositiveNumbers(Constraint):
     """A 1-d array, a list or a tuple of finite numbers above 0."""
-
-    def __contains__(self, value: object) -> bool:
-        if not (isinstance(value, list | tuple) or hasattr(value, "__array__")):
-            return False
-        shape = getattr(value, "shape", (1,))
-        return len(shape) == 1 and all(number in Positive() for number in value)  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         return "an array of finite numbers above 0"
 
 
 @dataclass(frozen=True)
-class Function:
+class Function(Constraint):
     """A callable that is neither a class nor an instance of ``excluded``, described by a text."""
 
     text: str
     excluded: type | tuple[type, ...] = ()
 
-    def __contains__(self, value: object) -> bool:
-        return callable(value) and not isinstance(value, (type, self.excluded))
-
     def __str__(self) -> str:
         return self.text
 
 
-class Seed:
+class Seed(Constraint):
     """None, an integer from 0 to 2^64 - 1, or NumPy's Generator or RandomState."""
-
-    def __contains__(self, value: object) -> bool:
-        if value is None or value in Integer(0, 2**64 - 1):
-            return True
-        return any(
-            base.__name__ in ("Generator", "RandomState") and base.__module__[:12] == "numpy.random"
-            for base in type(value).__mro__
-        )
 
     def __str__(self) -> str:
         return "None, an integer from 0 to 2^64 - 1, a numpy Generator or a RandomState"
 
 
-class Threads:
+class Threads(Constraint):
     """A number of threads: None and -1 for all that the process may use, -2 for all but one."""
-
-    def __contains__(self, value: object) -> bool:
-        return value is None or (_is_integer(value) and value != 0)
 
     def __str__(self) -> str:
         return "None, an integer of at least 1, or negative (-1 for all)"
@@ -341,12 +322,6 @@ def validate_probability(estimator_name: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def validate_flag(estimator_name: str, name: str, value: object) -> bool:
-    """Return a value that is True or False as a bool."""
-    validate_parameter(estimator_name, name, value, Flag())
-    return bool(value)
-
-
 def parse_memory(estimator_name: str, name: str, value: object) -> int:
     """Return a memory size in bytes: an integer, or a string such as "2GB" or "500 MiB"."""
     validate_parameter(estimator_name, name, value, MemorySize())
@@ -364,19 +339,19 @@ def warn_not_converged(text: str, stacklevel: int = 2) -> None:
     warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+def _is_generator(value: object) -> bool:
+    """Return whether a value is NumPy's Generator or RandomState, without importing NumPy."""
+    return any(
+        base.__name__ in ("Generator", "RandomState") and base.__module__[:12] == "numpy.random"
+        for base in type(value).__mro__
+    )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _bytes(value: object) -> int | None:
+def _bytes(value: Any) -> int | None:
     if isinstance(value, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKMGT]?)(i?)B?\s*", value)
         if match is None:
             return None
         number, prefix, binary = match.groups()
         value = int(float(number) * (1024 if binary else 1000) ** _PREFIXES.index(prefix.upper()))
-    return int(value) if _is_integer(value) and value > 0 else None  # type: ignore[call-overload, operator]
+    return int(value) if value in Integer() else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,151 +75,129 @@ def validate_sparse(estimator_name: str, X: Any) -> None:
     dtype = getattr(X, "dtype", None)
     if dtype is not None and dtype.kind not in "biufc":
         raise ValueError(f"{estimator_name} needs 2-d arrays of real numbers, got 2-d of {dtype}.")
-    check(estimator_name, X)
+    problem = check(X)
+    if problem is None:
+        return
+    layout = f"{estimator_name}: X is a malformed {X.format.upper()} matrix"
+    if isinstance(problem, str):
+        raise ValueError(f"{layout}: {problem}. {_ADVICE}")
+    before, after = f"{layout}: {problem.before} at", f"{problem.after}. {_ADVICE}"
+    if problem.axis == "row":
+        raise RowError(problem.line, before, after)
+    raise ValueError(f"{before} {problem.axis} {problem.line}{after}")
 
 
-def _check_csr(owner: str, X: Any) -> None:
-    _check_compressed(owner, "CSR", X, ("row", "column"), X.shape, (1, 1))
+class _LineProblem(NamedTuple):
+    """A problem of one row, or of one column of a CSC matrix."""
+
+    axis: str
+    line: int
+    before: str
+    after: str
 
 
-def _check_csc(owner: str, X: Any) -> None:
-    _check_compressed(owner, "CSC", X, ("column", "row"), X.shape[::-1], (1, 1))
+_Problem = str | _LineProblem | None
 
 
-def _check_bsr(owner: str, X: Any) -> None:
+def _check_csr(X: Any) -> _Problem:
+    return _check_compressed(X, ("row", "column"), X.shape, (1, 1))
+
+
+def _check_csc(X: Any) -> _Problem:
+    return _check_compressed(X, ("column", "row"), X.shape[::-1], (1, 1))
+
+
+def _check_bsr(X: Any) -> _Problem:
     block = X.data.shape[1:] if isinstance(X.data, np.ndarray) else ()
     if (
         len(block) != 2
         or 0 in block
         or any(size % length for size, length in zip(X.shape, block, strict=True))
     ):
-        _refuse(
-            owner,
-            "BSR",
-            f"data must be blocks whose shape divides {X.shape}, got {_describe(X.data)}",
-        )
+        return f"data must be blocks whose shape divides {X.shape}, got {_describe(X.data)}"
     shape = tuple(size // length for size, length in zip(X.shape, block, strict=True))
-    _check_compressed(owner, "BSR", X, ("row", "column"), shape, block)
+    return _check_compressed(X, ("row", "column"), shape, block)
 
 
 def _check_compressed(
-    owner: str,
-    layout: str,
-    X: Any,
-    axes: tuple[str, str],
-    shape: tuple[int, ...],
-    block: tuple[int, ...],
-) -> None:
-    """Validate indptr, indices and data of shape[0] compressed rows, columns or rows of blocks."""
+    X: Any, axes: tuple[str, str], shape: tuple[int, ...], block: tuple[int, ...]
+) -> _Problem:
+    """Check indptr, indices and data of shape[0] compressed rows, columns or rows of blocks."""
     indptr, indices, data = X.indptr, X.indices, X.data
     major, minor = axes
     lines = f"{major}s" if block == (1, 1) else f"{major}s of blocks"
-    _require_integers(owner, layout, indptr=indptr, indices=indices)
-    if not isinstance(data, np.ndarray) or data.ndim != (
-        1 if block == (1, 1) and layout != "BSR" else 3
-    ):
-        _refuse(
-            owner,
-            layout,
-            f"data must be an array of its entries, got {_describe(data)}",
-        )
+    problem = _check_integers(indptr=indptr, indices=indices)
+    if problem is not None:
+        return problem
+    if not isinstance(data, np.ndarray) or data.ndim != (3 if X.format == "bsr" else 1):
+        return f"data must be an array of its entries, got {_describe(data)}"
     if len(indptr) != shape[0] + 1:
-        _refuse(
-            owner,
-            layout,
-            f"indptr needs {shape[0] + 1} numbers for {shape[0]} {lines}, got {len(indptr)}",
-        )
+        return f"indptr needs {shape[0] + 1} numbers for {shape[0]} {lines}, got {len(indptr)}"
     if len(indices) != len(data):
-        _refuse(
-            owner,
-            layout,
-            f"indices has {len(indices)} entries and data {len(data)}; equal numbers are needed",
-        )
+        return f"indices has {len(indices)} entries and data {len(data)}; equal numbers are needed"
     if indptr[0] != 0:
-        _refuse(owner, layout, f"indptr must start with 0, got {indptr[0]}")
+        return f"indptr must start with 0, got {indptr[0]}"
     decreases = np.flatnonzero(indptr[1:] < indptr[:-1])
     if len(decreases):
         line = int(decreases[0])
-        after = f", and must not decrease. {_ADVICE}"
-        problem = f"indptr decreases from {indptr[line]} to {indptr[line + 1]} at"
-        raise _line_error(owner, layout, problem, axes, line * block[0], after)
+        before = f"indptr decreases from {indptr[line]} to {indptr[line + 1]}"
+        return _LineProblem(major, line * block[0], before, ", and must not decrease")
     if indptr[-1] != len(indices):
-        _refuse(
-            owner,
-            layout,
-            f"indptr ends with {indptr[-1]}, and there are {len(indices)} entries; they must agree",
-        )
+        entries = f"there are {len(indices)} entries; they must agree"
+        return f"indptr ends with {indptr[-1]}, and {entries}"
     at = _first_outside(indices, shape[1])
-    if at is not None:
-        line = int(np.searchsorted(indptr, at, side="right") - 1)
-        allowed = f"0 to {shape[1] - 1} are allowed" if shape[1] else f"there are no {minor}s"
-        of = minor if block == (1, 1) else f"block {minor}"
-        after = f" (its entry {at - int(indptr[line])}), and {allowed}. {_ADVICE}"
-        problem = f"the {of} index {indices[at]} at"
-        raise _line_error(owner, layout, problem, axes, line * block[0], after)
+    if at is None:
+        return None
+    line = int(np.searchsorted(indptr, at, side="right") - 1)
+    allowed = f"0 to {shape[1] - 1} are allowed" if shape[1] else f"there are no {minor}s"
+    of = minor if block == (1, 1) else f"block {minor}"
+    after = f" (its entry {at - int(indptr[line])}), and {allowed}"
+    return _LineProblem(major, line * block[0], f"the {of} index {indices[at]}", after)
 
 
-def _check_coo(owner: str, X: Any) -> None:
-    coords = {"row": X.coords[0], "col": X.coords[1]} if len(X.coords) == 2 else {}
-    if not coords:
-        _refuse(
-            owner,
-            "COO",
-            f"coords must be two arrays, rows and columns, got {len(X.coords)}",
-        )
-    _require_integers(owner, "COO", **coords)
+def _check_coo(X: Any) -> _Problem:
+    if len(X.coords) != 2:
+        return f"coords must be two arrays, rows and columns, got {len(X.coords)}"
+    coords = {"row": X.coords[0], "col": X.coords[1]}
+    problem = _check_integers(**coords)
+    if problem is not None:
+        return problem
     if not isinstance(X.data, np.ndarray) or X.data.ndim != 1:
-        _refuse(
-            owner,
-            "COO",
-            f"data must be an array of its entries, got {_describe(X.data)}",
-        )
+        return f"data must be an array of its entries, got {_describe(X.data)}"
     for (name, indices), size in zip(coords.items(), X.shape, strict=True):
         if len(indices) != len(X.data):
-            _refuse(
-                owner,
-                "COO",
-                f"{name} has {len(indices)} entries and data {len(X.data)}; equal numbers are "
-                "needed",
-            )
+            equal = "equal numbers are needed"
+            return f"{name} has {len(indices)} entries and data {len(X.data)}; {equal}"
         at = _first_outside(indices, size)
         if at is not None:
-            _refuse(
-                owner,
-                "COO",
-                f"{name} has the index {indices[at]} (entry {at}) of a matrix with {size} {name}s",
-            )
+            matrix = f"a matrix with {size} {name}s"
+            return f"{name} has the index {indices[at]} (entry {at}) of {matrix}"
+    return None
 
 
-def _check_dia(owner: str, X: Any) -> None:
-    _require_integers(owner, "DIA", offsets=X.offsets)
+def _check_dia(X: Any) -> _Problem:
+    problem = _check_integers(offsets=X.offsets)
+    if problem is not None:
+        return problem
     if not isinstance(X.data, np.ndarray) or X.data.ndim != 2 or len(X.data) != len(X.offsets):
-        _refuse(
-            owner,
-            "DIA",
-            f"data must have a row for each of {len(X.offsets)} offsets, got {_describe(X.data)}",
-        )
-    if len(np.unique(X.offsets)) != len(X.offsets):
-        _refuse(owner, "DIA", "an offset occurs twice")
+        offsets = f"each of {len(X.offsets)} offsets"
+        return f"data must have a row for {offsets}, got {_describe(X.data)}"
+    return "an offset occurs twice" if len(np.unique(X.offsets)) != len(X.offsets) else None
 
 
-def _check_lil(owner: str, X: Any) -> None:
-    """Validate the lengths of the lists; their values are validated after the conversion to CSR."""
+def _check_lil(X: Any) -> _Problem:
+    """Check the lengths of the lists; their values are validated after the conversion to CSR."""
     for name, lists in (("rows", X.rows), ("data", X.data)):
         if not isinstance(lists, np.ndarray) or lists.dtype != object or lists.shape != X.shape[:1]:
-            _refuse(
-                owner,
-                "LIL",
-                f"{name} must have a list for each of {X.shape[0]} rows, got {_describe(lists)}",
-            )
+            return f"{name} must have a list for each of {X.shape[0]} rows, got {_describe(lists)}"
     for row, (indices, values) in enumerate(zip(X.rows, X.data, strict=True)):
         if type(indices) is not list or type(values) is not list or len(indices) != len(values):
-            after = f", where two lists of equal length are needed. {_ADVICE}"
-            problem = "columns and values do not match at"
-            raise _line_error(owner, "LIL", problem, ("row", "column"), row, after)
+            after = ", where two lists of equal length are needed"
+            return _LineProblem("row", row, "columns and values do not match", after)
+    return None
 
 
-_CHECKS: dict[Any, Callable[[str, Any], None]] = {
+_CHECKS: dict[Any, Callable[[Any], _Problem]] = {
     "csr": _check_csr,
     "csc": _check_csc,
     "bsr": _check_bsr,
@@ -248,14 +226,11 @@ def _first_outside(indices: Array, size: int) -> int | None:
     return int(np.argmax((indices < 0) | (indices >= size)))
 
 
-def _require_integers(owner: str, layout: str, **arrays: Any) -> None:
+def _check_integers(**arrays: Any) -> str | None:
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
-            _refuse(
-                owner,
-                layout,
-                f"{name} must be a 1-d array of integers, got {_describe(array)}",
-            )
+            return f"{name} must be a 1-d array of integers, got {_describe(array)}"
+    return None
 
 
 def _describe(array: Any) -> str:
@@ -264,17 +239,3 @@ def _describe(array: Any) -> str:
         if isinstance(array, np.ndarray)
         else f"a {type(array).__name__}"
     )
-
-
-def _refuse(owner: str, layout: str, problem: str) -> NoReturn:
-    raise ValueError(f"{owner}: X is a malformed {layout} matrix: {problem}. {_ADVICE}")
-
-
-def _line_error(
-    owner: str, layout: str, problem: str, axes: tuple[str, str], line: int, after: str
-) -> ValueError:
-    """Return an error about a row, or about a column of a CSC matrix."""
-    before = f"{owner}: X is a malformed {layout} matrix: {problem}"
-    if axes[0] == "row":
-        return RowError(line, before, after)
-    return ValueError(f"{before} {axes[0]} {line}{after}")

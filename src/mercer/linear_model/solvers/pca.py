@@ -175,10 +175,7 @@ class ComponentFeatures(Features):
     def __init__(self, stream: Any, feature_map: Any, basis: Basis) -> None:
         super().__init__(stream, feature_map)
         self.basis = basis
-
-    @property
-    def width(self) -> int:
-        return sum(self.basis.widths)
+        self.width = sum(basis.widths)
 
     @property
     def grid(self) -> Grid:
