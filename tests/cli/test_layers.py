@@ -16,8 +16,9 @@ import mercer
 
 SOURCE = Path(mercer.__file__).parent
 # 370 were counted (530 before): a map of scaled columns, the size by rows, leave-one-out, the score
-# with half the features, columns that say the target, files that are compared between passes.
-MOST_FUNCTIONS = 375
+# with half the features, columns that say the target, files that are compared between passes. Where
+# other tests of the process imported Dask or another BLAS they are 380.
+MOST_FUNCTIONS = 390
 NESTED = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}  # part of the function around them
 FIT = "fit data.parquet --target digit -o {}.mercer"
 
